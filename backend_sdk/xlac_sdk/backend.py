@@ -74,6 +74,8 @@ class Backend(ABC):
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written by default."""
     entry_forms: ClassVar[tuple[str, ...]] = ()
+    rank_forms: ClassVar[tuple[str, ...]] = ()
+    """The subset of `forms` that supports programs with ranks (`xlac_sdk.host.ranks.parts`)."""
     """The subset of `forms` that supports programs with entries (`xlac_sdk.programs.entries`);
     empty for a backend without entries.
     """

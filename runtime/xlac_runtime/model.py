@@ -38,7 +38,7 @@ class Model:
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
         self.manifest = manifest
-        artefact = manifest.artefact(folder, copy_weights)
+        artefact = manifest.alone(folder, copy_weights)
         self._program = artefact.program
         _check_types(artefact)
         self._executable = _opened(artefact, manifest.target)

@@ -28,7 +28,7 @@ from xlac_sdk.programs.program import Launch, Program, exchanges
 from xlac_sdk.programs.steps import CollectiveDone, CollectiveStart
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import UnsupportedError, VerifyError
-from xlac_sdk.target import Request
+from xlac_sdk.target import Request, Target
 
 MESH: MeshAxes = (("data", 2), ("model", 2))
 RNG = np.random.default_rng(3)
@@ -137,8 +137,17 @@ def test_targets_without_collectives_say_so() -> None:
     x = build.param("x", DType.F32, (4,))
     graph = Graph("g", (x,), {"y": over("all_reduce", x, axes=("model",))})
     with pytest.raises(UnsupportedError) as caught:
-        lower(Model(graph, {}, ranks=section()), find("c").target(Request()))
+        lower(Model(graph, {}, ranks=section()), Target("scalar"))
     assert caught.value.diagnostics[0].code == "XL7801"
+
+
+def test_c_of_this_process_has_no_collectives() -> None:
+    x = build.param("x", DType.F32, (4,))
+    graph = Graph("g", (x,), {"y": over("all_reduce", x, axes=("model",))})
+    backend = find("c")
+    made = lower(Model(graph, {}, ranks=section()), backend.target(Request()))
+    with pytest.raises(UnsupportedError, match="C that runs in this process"):
+        backend.emit(made.program, made.target)
 
 
 def test_groups_are_those_of_the_mesh() -> None:

@@ -18,6 +18,7 @@ from xlac_sdk.host.manifest_facts import (
     place,
 )
 from xlac_sdk.host.manifest_tensors import EXTENT, TENSOR, TERMS, TensorFacts, extent
+from xlac_sdk.host.ranks.facts import ranks_of
 from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support import schema
@@ -30,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 NAME = "manifest.json"
-FORMATS = (2, 3)  # format 3 has entries, and is written only where there are some
+FORMATS = (2, 3, 4)  # format 3 has entries and 4 has ranks, where there are some
 FORMAT = FORMATS[-1]
 LONGEST = 16 << 20  # bytes of a manifest
 CHUNK = 1 << 20
@@ -74,6 +75,7 @@ _MANIFEST = schema.record(
         "flops": schema.count(0, 1 << 100),
         "long": schema.boolean,
         "entries": ENTRIES,
+        "ranks": ranks_of,
         "provenance": _PROVENANCE,
         "files": schema.table(inside, _HASH),
     },
@@ -99,11 +101,15 @@ def _consistent(manifest: Manifest, folder: Path) -> None:
         if not case.keys() <= {size.name for size in manifest.sizes}:
             raise ValueError("variants: a variant has a size that the model does not have")
     if manifest.entries is not None:
-        if manifest.format < FORMAT:
+        if manifest.format < FORMATS[1]:
             raise ValueError(f"entries: format {manifest.format} has none")
         manifest.entries.check(
             manifest.memory.state, {size.name: size.symbol for size in manifest.sizes}
         )
+    if manifest.ranks is not None:
+        if manifest.format < FORMATS[2]:
+            raise ValueError(f"ranks: format {manifest.format} has none")
+        manifest.ranks.check()
     program = manifest.artefact(folder).program
     arrays = (*program.inputs, *program.outputs)
     for tensor, slot in zip((*manifest.inputs, *manifest.outputs), arrays, strict=True):

@@ -15,6 +15,7 @@ from xlac_sdk.host import stopping
 from xlac_sdk.host.manifest_entries import EntriesFacts
 from xlac_sdk.host.manifest_tensors import TensorFacts
 from xlac_sdk.host.package import Artefact, Package
+from xlac_sdk.host.ranks.facts import RanksFacts
 from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.support import schema
@@ -91,8 +92,17 @@ class Manifest:
     flops: int  # including the iterations of loops
     long: bool = False  # whether a call may run so long that it checks for stop requests
     entries: EntriesFacts | None = None  # from format 3 on
+    ranks: RanksFacts | None = None  # from format 4 on
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
+
+    def alone(self, folder: Path, copy_weights: bool = False) -> Artefact:
+        """The artefact for a process that is alone. Raises UnsupportedError for one that ranks of a
+        mesh run together.
+        """
+        if self.ranks is not None:
+            raise self.ranks.alone()
+        return self.artefact(folder, copy_weights)
 
     def artefact(self, folder: Path, copy_weights: bool = False) -> Artefact:
         """The artefact for the backend to load; with `copy_weights` it reads instead of mapping."""
@@ -126,6 +136,8 @@ class Manifest:
         facts: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_value))
         if self.entries is None:
             del facts["entries"]  # unknown to older readers
+        if self.ranks is None:
+            del facts["ranks"]
         facts["sha256"] = digest(facts)
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 

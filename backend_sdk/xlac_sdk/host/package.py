@@ -17,6 +17,7 @@ from xlac_sdk.target import Target
 
 if TYPE_CHECKING:
     from xlac_sdk.backend import Backend
+    from xlac_sdk.host.ranks.parts import RankParts
 
 FORMS = {
     "c": "one C99 file", "h": "the C header", "ll": "LLVM's text", "s": "assembly",
@@ -36,6 +37,7 @@ class ProcessorVariant:
     program: Program
     target: Target
     unchecked: Program | None = None  # for a checked program, where a package contains both
+    ranks: RankParts | None = None  # of a program that ranks of a mesh run together
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class CBackend(Backend):
     forms = package.FORMS
     usual = package.USUAL
     entry_forms = package.ENTRY_FORMS
+    rank_forms = package.RANK_FORMS
     records = chooses_checks = True
     dialect: Dialect = lowering.PORTABLE
 

@@ -11,6 +11,7 @@ import numpy as np
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.emit.ctext import comment, literal
+from xlac_sdk.host.ranks.parts import RankParts
 from xlac_sdk.programs.program import Program, Role, Slot
 
 WIDTH = 8  # numbers per line
@@ -29,17 +30,33 @@ class Constant:
     about: str
 
 
-def constants(program: Program, used: set[Slot]) -> Iterator[Constant]:
-    """The arrays of the slots that are used, in the order of the program."""
+def constants(
+    program: Program, used: set[Slot], parts: RankParts | None = None
+) -> Iterator[Constant]:
+    """The arrays of the slots that are used, in the order of the program. One that differs among
+    the parts of ranks is an array for each part, and a table of them.
+    """
     for slot in program.slots:
         if slot.role is not Role.CONSTANT or slot not in used or not slot.size:
             continue
-        flat = np.asarray(program.constants[slot.symbol]).reshape(-1)
-        numbers = [_number(v, slot.dtype) for v in flat.tolist()]
-        lines = [", ".join(numbers[i : i + WIDTH]) + "," for i in range(0, len(numbers), WIDTH)]
-        lines[-1] = lines[-1][:-1]
-        about = f"{comment(slot.name)}: {slot.dtype}[{', '.join(map(str, slot.shape))}]"
-        yield Constant(slot.symbol, TYPES[slot.dtype], slot.size, tuple(lines), about)
+        if parts is None or slot.symbol not in parts.varying:
+            yield _constant(slot, slot.symbol, program)
+            continue
+        names = [f"{slot.symbol}_{number}" for number in range(len(parts.programs))]
+        for name, one in zip(names, parts.programs, strict=True):
+            yield _constant(slot, name, one)
+        about = f"{comment(slot.name)} of each part"
+        kind = f"{TYPES[slot.dtype]} *const"
+        yield Constant(slot.symbol, kind, len(names), (", ".join(names),), about)
+
+
+def _constant(slot: Slot, name: str, program: Program) -> Constant:
+    flat = np.asarray(program.constants[slot.symbol]).reshape(-1)
+    numbers = [_number(v, slot.dtype) for v in flat.tolist()]
+    lines = [", ".join(numbers[i : i + WIDTH]) + "," for i in range(0, len(numbers), WIDTH)]
+    lines[-1] = lines[-1][:-1]
+    about = f"{comment(slot.name)}: {slot.dtype}[{', '.join(map(str, slot.shape))}]"
+    return Constant(name, TYPES[slot.dtype], slot.size, tuple(lines), about)
 
 
 def _number(value: Any, dtype: DType) -> str:

@@ -43,6 +43,7 @@ def target(request: Request) -> Target:
         lacks=SLOW,
         size=request.size,
         vectorizes=True,
+        collectives=True,
         languages=frozenset({PORTABLE.language}),
     )
     return made.with_given(request)

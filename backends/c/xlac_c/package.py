@@ -15,10 +15,13 @@ from xlac_sdk.emit.ctext import Dialect
 from xlac_sdk.host import capi
 from xlac_sdk.host.capi.library import Library, weights_of
 from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.host.ranks.parts import RankParts
+from xlac_sdk.programs.constants import WeightsOrigin
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")
 USUAL = ("c", "h")
+RANK_FORMS = ("c", "h")  # forms of programs that call MPI
 ENTRY_FORMS = ("c", "h", "hpp", "rs", "cmake", "so")  # forms of programs with entries
 
 
@@ -30,6 +33,8 @@ def package(
         problem = "the c backend writes portable C, which is not chosen by processor"
         raise SourceError(Diagnostic("XL5022", problem, hint="give one --cpu or none"))
     (variant,) = variants
+    if variant.ranks is not None:
+        return _of_ranks(variant, variant.ranks, wanted, folder, dialect)
     lowered_program = lowered(variant.program, variant.target, wanted.libm, dialect)
     api = api_of(lowered_program.program, wanted.weights)
     name, flags = api.prefix, list[str]()
@@ -65,6 +70,26 @@ def package(
         if "main" not in wanted.forms:
             (folder / f"{name}_main.c").unlink()
     return Package(library, weights)
+
+
+def _of_ranks(
+    variant: ProcessorVariant, ranks: RankParts, wanted: Packaging, folder: Path, dialect: Dialect
+) -> Package:
+    """The C file of a program that calls MPI, its header, and a file of weights for each part of
+    the ranks.
+    """
+    if wanted.weights is WeightsOrigin.INCBIN:
+        problem = "--weights incbin does not go with --mesh: ranks have different files"
+        raise UnsupportedError(Diagnostic("XL5011", problem, hint="embed, file or mmap"))
+    lowered_program = lowered(variant.program, variant.target, wanted.libm, dialect)
+    api = api_of(lowered_program.program, wanted.weights, ranks)
+    text = c_file(lowered_program, api, parts=ranks)
+    for file, content in ((f"{api.prefix}.c", text), (f"{api.prefix}.h", capi.header(api))):
+        (folder / file).write_text(content, encoding="utf-8")
+    for number, program in enumerate(ranks.programs if api.weight_bytes else ()):
+        with (folder / f"{api.prefix}.{number}.weights").open("wb") as out:
+            out.writelines(capi.weights_file(program))
+    return Package(f"{api.prefix}.c")
 
 
 def opened(artefact: Artefact) -> Executable:

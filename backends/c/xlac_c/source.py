@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlac_c.constants import constants
+from xlac_c.exchanges import Exchanges
 from xlac_c.kernels import functions
 from xlac_c.lowering import LoweredForC
 from xlac_c.steps import Steps
@@ -16,6 +17,8 @@ from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api, text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.capi.entry_points import EntryPoint
+from xlac_sdk.host.capi.ranks import ranks_api
+from xlac_sdk.host.ranks.parts import RankParts
 from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
 from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.program import Program, Role, Step, touched
@@ -36,10 +39,15 @@ class _Way:
     blocks: list[str]
     entry: EntryPoint | None = None
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether it waits for other ranks."""
+        return any(" = arrived(" in line for line in self.lines)
 
-def api_of(program: Program, weights: capi.WeightsOrigin) -> Api:
+
+def api_of(program: Program, weights: capi.WeightsOrigin, parts: RankParts | None = None) -> Api:
     """The C API of a program."""
-    return capi.api_of(program, weights, ALIGN)
+    return capi.api_of(program, weights, ALIGN, ranks_api(parts, weights) if parts else None)
 
 
 def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
@@ -75,10 +83,14 @@ def both_files(unchecked: LoweredForC, checked: LoweredForC, api: Api) -> str:
 
 
 def c_file(
-    lowered: LoweredForC, api: Api, checked: bool = True, apart: frozenset[str] = frozenset()
+    lowered: LoweredForC,
+    api: Api,
+    checked: bool = True,
+    apart: frozenset[str] = frozenset(),
+    parts: RankParts | None = None,
 ) -> str:
     """`NAME.c`, without the constants in `apart`; `checked`: whether it reads the record of a
-    checked program.
+    checked program; `parts`: the ranks that run it together.
     """
     program, dialect = lowered.program, lowered.dialect
     each = of_entries(program)
@@ -86,7 +98,9 @@ def c_file(
     outside = bool(api.weight_bytes)
 
     def written(steps: tuple[Step, ...], checks: StopChecks) -> tuple[list[str], list[str]]:
-        writer = Steps(program, bodies.callees, outside, dialect, checks)
+        messages = Exchanges(api.ranks, api.upper) if api.ranks else None
+        varying = parts.varying if parts and not outside else frozenset[str]()
+        writer = Steps(program, bodies.callees, outside, dialect, checks, messages, varying)
         lines = list(writer.write(steps))
         return lines, [block for name, block in _blocks(api).items() if name in writer.touched]
 
@@ -109,7 +123,11 @@ def c_file(
         functions=needed(body, lowered.functions),
         constants=[]
         if outside
-        else [c for c in constants(program, touched(program.every_step)) if c.symbol not in apart],
+        else [
+            c
+            for c in constants(program, touched(program.every_step), parts)
+            if c.symbol not in apart
+        ],
         checked=checked,
         kernels=bodies.texts,
         declarations=[f"{one.declaration(dialect)};" for one in written_by_hand],
@@ -119,6 +137,7 @@ def c_file(
         first=written(entries.first, each[0]) if entries is not None else ([], []),
         watched=each[0].long,
         committed=any("&never" in line for way in ways for line in way.lines),
+        progress=any(" = moved(" in line for way in ways for line in way.lines),
         header_bytes=HEADER,
         hash_step=STEP,
         hash_mix=MIX,

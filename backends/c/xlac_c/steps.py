@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from xlac_c.exchanges import Exchanges, in_process
 from xlac_c.kernels import Callee
 from xlac_sdk.dims import Dim, upper_bound
 from xlac_sdk.emit.cfunctions import TYPES
@@ -18,6 +19,8 @@ from xlac_sdk.programs.program import (
     Call,
     Case,
     Choice,
+    CollectiveDone,
+    CollectiveStart,
     Copy,
     Launch,
     Program,
@@ -36,7 +39,7 @@ BLOCKS = {Role.TEMPORARY: "arena", Role.STATE: "state", Role.CONSTANT: "weights"
 
 class Steps:
     """Writes steps. Constants are arrays of the file, or with `mapped` offsets in the block of
-    weights.
+    weights; the symbols in `varying` are tables with an array for each part of the ranks.
     """
 
     def __init__(
@@ -46,7 +49,10 @@ class Steps:
         mapped: bool,
         dialect: Dialect,
         stop_checks: StopChecks,
+        exchanges: Exchanges | None = None,
+        varying: frozenset[str] = frozenset(),
     ) -> None:
+        self.exchanges, self.varying = exchanges, varying
         # `since`: nanoseconds of work since the last stop check
         self.stop_checks, self.committed, self.since = stop_checks, False, 0.0
         self.program, self.callees, self.mapped, self.dialect = program, callees, mapped, dialect
@@ -61,19 +67,8 @@ class Steps:
             count_work()
             yield from self.begins(step, pad)
             match step:
-                case Launch(kernel=kernel, arguments=arguments, sizes=sizes):
-                    pairs = zip(arguments, kernel.parameters, strict=True)
-                    given = [self.pointer(a, b.access is not Access.READ) for a, b in pairs]
-                    callee = self.callees[kernel]
-                    passed = [
-                        *(given[i] for i in callee.arguments),
-                        *(self.size(sizes[i]) for i in callee.sizes),
-                    ]
-                    stop = "&never" if self.committed else "&context->stop"
-                    passed += [stop] * callee.stoppable
-                    yield f"{pad}{callee.name}({', '.join(passed)});"
-                    if callee.stoppable:
-                        yield from self.check_stop(pad)
+                case Launch():
+                    yield from self.launch(step, pad)
                 case Copy(target=target, source=source, count=count):
                     nbytes = count * source.slot.dtype.nbytes
                     if upper_bound(nbytes):
@@ -104,6 +99,10 @@ class Steps:
                     yield f"{pad}}} else {{"
                     yield from self.write(otherwise, depth + 1)
                     yield f"{pad}}}"
+                case CollectiveStart() | CollectiveDone():
+                    if self.exchanges is None:
+                        raise in_process()
+                    yield from self.exchanges.write(step, self.pointer, pad)
                 case Stamp():
                     raise UnsupportedError(
                         Diagnostic(
@@ -114,6 +113,20 @@ class Steps:
                     raise UnsupportedError(
                         Diagnostic("XL5021", f"the c backend does not claim '{name}'")
                     )
+
+    def launch(self, step: Launch, pad: str) -> Iterator[str]:
+        """The call of a kernel's function."""
+        pairs = zip(step.arguments, step.kernel.parameters, strict=True)
+        given = [self.pointer(a, b.access is not Access.READ) for a, b in pairs]
+        callee = self.callees[step.kernel]
+        passed = [given[i] for i in callee.arguments]
+        passed += [self.size(step.sizes[i]) for i in callee.sizes]
+        passed += ["&never" if self.committed else "&context->stop"] * callee.stoppable
+        yield f"{pad}{callee.name}({', '.join(passed)});"
+        if callee.stoppable:
+            yield from self.check_stop(pad)
+        if self.exchanges is not None:
+            yield from self.exchanges.between(pad)
 
     def begins(self, step: Step, pad: str) -> Iterator[str]:
         """Inserts a stop check before a step if there was enough work since the last one."""
@@ -168,7 +181,8 @@ class Steps:
         if slot.role is Role.CONSTANT and not slot.size:
             return f"(const {kind} *)NULL"
         if slot.role is Role.CONSTANT and not self.mapped:
-            return f"{slot.symbol}{move}"
+            part = "[context->part]" if slot.symbol in self.varying else ""
+            return f"{slot.symbol}{part}{move}"
         block = BLOCKS[slot.role]
         self.touched[block] = None
         offset = (

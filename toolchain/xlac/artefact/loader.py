@@ -31,7 +31,7 @@ class Loaded(Compiled):
     """
 
     def __init__(self, folder: Path, manifest: Manifest, copy_weights: bool = False) -> None:
-        artefact = manifest.artefact(folder, copy_weights)
+        artefact = manifest.alone(folder, copy_weights)
         executable = find(manifest.target).open(artefact)
         whole, program = getattr(executable, "program", artefact.program), artefact.program
         # the record of its checks is a separate output

@@ -24,6 +24,8 @@ from xlac_sdk.host import manifest, records, stopping
 from xlac_sdk.host.manifest import Manifest, Memory, Provenance, Size, TensorFacts
 from xlac_sdk.host.manifest_entries import EntriesFacts
 from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
+from xlac_sdk.host.ranks.facts import RanksFacts
+from xlac_sdk.host.ranks.parts import RankParts
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import Diagnostic, SourceError
@@ -55,12 +57,14 @@ def write(
     wanted: Packaging,
     source: BuildSource,
     unchecked: Lowered | None = None,
+    ranks: RankParts | None = None,
 ) -> list[Path]:
     """Builds into `folder`, which is created, or replaced when an earlier build made it; the
     manifest is written last.
 
     Several variants are one model for several processors. `unchecked` is a checked program without
-    its checks, for a backend whose packages contain both. Returns the files. Nothing is left behind
+    its checks, for a backend whose packages contain both; `ranks` those that run the program
+    together. Returns the files. Nothing is left behind
     when the build fails or is interrupted, and files that others put into the folder stay
     (`folders.py`). Raises SourceError for a folder with other content, and for weights that changed
     since `source` was made.
@@ -70,7 +74,9 @@ def write(
         if wanted.forms:
             variants, plain = recorded(variants, unchecked) if backend.records else (variants, None)
             package = backend.package(
-                [ProcessorVariant(v.program, v.target, plain) for v in variants], wanted, temporary
+                [ProcessorVariant(v.program, v.target, plain, ranks) for v in variants],
+                wanted,
+                temporary,
             )
         else:
             package = _plain(variants[0], backend, temporary)
@@ -83,7 +89,7 @@ def write(
                     hint="build it again when nobody writes to the file of weights",
                 )
             )
-        facts = describe(variants, backend, wanted, package, source, temporary)
+        facts = describe(variants, backend, wanted, package, source, temporary, ranks)
         (temporary / manifest.NAME).write_text(facts.text(), encoding="utf-8")
         names = sorted(p.relative_to(temporary) for p in temporary.rglob("*") if p.is_file())
     return [folder / name for name in names]
@@ -142,6 +148,7 @@ def describe(
     package: Package,
     source: BuildSource,
     temporary: Path,
+    ranks: RankParts | None = None,
 ) -> Manifest:
     """The manifest of what is in the folder `temporary`."""
     programs = [v.program for v in variants]
@@ -150,7 +157,7 @@ def describe(
     arena, state = max(p.arena_bytes for p in programs), max(p.state_bytes for p in programs)
     constants = max(sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in programs)
     return Manifest(
-        format=manifest.FORMATS[0] if entries is None else manifest.FORMAT,
+        format=manifest.FORMATS[2 if ranks else 1 if entries else 0],
         name=first.name,
         target=backend.name,
         forms=wanted.forms,
@@ -169,6 +176,7 @@ def describe(
         flops=first.work.flops,
         long=any(map(stopping.may_run_long, programs)),
         entries=entries,
+        ranks=RanksFacts.of(ranks),
         provenance=Provenance(
             xlac=version("xlac"),
             backend=version_of(backend),

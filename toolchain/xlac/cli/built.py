@@ -12,9 +12,12 @@ from xlac.cli.amounts import peak, size
 from xlac_sdk.support.counts import number_of
 
 if TYPE_CHECKING:
+    from xlac.cli.commands.build import Build
     from xlac.driver import Lowered
-    from xlac.passes.pipeline import Observer
+    from xlac.model import Model
+    from xlac.passes.pipeline import Observer, Pipeline
     from xlac_sdk.backend import Backend
+    from xlac_sdk.target import Target
 
 
 def announced(name: str, backend: Backend, programs: Sequence[Lowered]) -> list[Lowered]:
@@ -83,3 +86,26 @@ def pass_observers(dump: Path | None, time_passes: bool) -> list[Observer]:
     if time_passes:
         observers.append(lambda *event: click.echo(pass_line(*event), err=True))
     return observers
+
+
+def print_graph(build: Build, model: Model, facts: Target, pipeline: Pipeline) -> None:
+    """Prints the graph after the last of some passes."""
+    from xlac.codegen.claims import is_kept
+    from xlac.ir.text import show
+    from xlac.passes.pipeline import optimize
+    from xlac.passes.rewrite.trace import Trace
+
+    trace = Trace()
+    graph = optimize(
+        model.graph,
+        facts,
+        weights=model.weights,
+        precision=model.precision,
+        observers=pass_observers(build.dump, build.time_passes),
+        pipeline=pipeline,
+        verify_each=build.choice.options.verify_each,
+        trace=trace,
+        is_kept=is_kept,
+    )
+    tell(trace, build.traced)
+    click.echo(show(graph), nl=False)

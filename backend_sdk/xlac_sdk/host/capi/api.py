@@ -7,6 +7,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from xlac_sdk.dims import Dim, evaluate
 from xlac_sdk.emit.cdialect import KEYWORDS, comment
@@ -17,6 +18,9 @@ from xlac_sdk.host.records import FACT as RECORD
 from xlac_sdk.programs.constants import WeightsOrigin, file_bytes, weights_hash
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.programs.sizes import arena_ends
+
+if TYPE_CHECKING:  # lazily imported: few programs have ranks
+    from xlac_sdk.host.capi.ranks import RanksApi
 
 ALIGN = 64
 MANY = 1000  # arrays from which on a function has a variant that takes them in a table
@@ -45,6 +49,15 @@ class Status(StatusCode):
     WRONG_PROCESSOR = 8, "the model was not compiled for this processor"
     CHECK_FAILED = 9, "a check failed"
     STOPPED = 10, "the run was stopped"
+
+
+class RankStatus(StatusCode):
+    """Further status codes of a program that ranks of MPI run together."""
+
+    WRONG_RANKS = 15, "the communicator has another number of ranks than the mesh"
+    OTHER_PROGRAM = 16, "another rank runs another program"
+    MPI_FAILED = 17, "a function of MPI failed"
+    OVERDUE = 18, "other ranks did not come to a collective in time"
 
 
 class EntryStatus(StatusCode):
@@ -85,6 +98,7 @@ class Api:
     # bytes of the arena that a call uses: the largest of these, for its sizes
     arena_ends: tuple[Dim, ...] = ()
     entries: EntryPoints | None = None
+    ranks: RanksApi | None = None
 
     @property
     def upper(self) -> str:
@@ -176,7 +190,8 @@ class Api:
     @property
     def codes(self) -> tuple[StatusCode, ...]:
         """All status codes of this program."""
-        return (*Status, *(EntryStatus if self.entries else ()))
+        more = RankStatus if self.ranks else ()
+        return (*Status, *(EntryStatus if self.entries else ()), *more)
 
     @property
     def texts(self) -> list[str]:
@@ -189,6 +204,7 @@ class Api:
         """The parameters of NAME_init after the context."""
         given = ["void *memory", "size_t memory_bytes"]
         given += ["const void *weights", "size_t weight_bytes"] if self.mapped else []
+        given += ["MPI_Comm ranks"] if self.ranks else []
         return ", ".join(given)
 
     @property
@@ -209,6 +225,8 @@ class Api:
         names += ["failure"] if self.checks else []
         names += self.entries.functions if self.entries else []
         names += [f"{name}_table" for name, _ in self.tables]
+        names += ["free", "limit", "collective"] if self.ranks else []
+        names += ["part"] if self.ranks and self.mapped else []
         return tuple(f"{self.prefix}_{name}" for name in names)
 
 
@@ -220,10 +238,13 @@ def text_of(text: str) -> str:
 
 
 def api_of(
-    program: Program, weights: WeightsOrigin = WeightsOrigin.EMBED, align: int = ALIGN
+    program: Program,
+    weights: WeightsOrigin = WeightsOrigin.EMBED,
+    align: int = ALIGN,
+    ranks: RanksApi | None = None,
 ) -> Api:
     """The interface of a program, whose caller's memory, and weights, are aligned to `align`
-    bytes.
+    bytes; `ranks` are those that run it together.
     """
     from xlac_sdk.lowering.stop_checks import of_entries
 
@@ -256,4 +277,5 @@ def api_of(
         record["offset"],
         arena_ends(program) if sizes else (),
         entry_points(program, called_arrays),
+        ranks,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.amounts import size
-from xlac.cli.built import announced, loss_of, pass_observers, tell
+from xlac.cli.built import announced, loss_of, pass_observers, print_graph, tell
 from xlac.cli.choice import Chosen, chosen, refuse_writing, variants
 from xlac.cli.facts import facts_option
 from xlac.cli.models import open_model, read_graph
@@ -21,7 +21,7 @@ from xlac.cli.options import (
     spec_options,
     target_options,
 )
-from xlac.codegen.claims import is_kept
+from xlac.cli.runs.rank import mesh_option
 
 if TYPE_CHECKING:
     from xlac.driver import Lowered
@@ -44,6 +44,7 @@ MANIFEST_OPTIONS = ("cpu", "triple", "dims", "params", "arch", "precision")
 @pass_options
 @memory_option
 @facts_option
+@mesh_option
 @click.option(
     "-o",
     "--output",
@@ -110,8 +111,9 @@ def command(list_passes: bool, **options: Any) -> None:
     alone (--dim batch: within the bounds that SPEC declares), are chosen by each call; --variant
     batch=1 adds code for calls of that size to the code for any. The folder gets the forms asked
     for and a manifest; it appears whole or not at all, and `xlac run` takes it like a spec. Several
-    processors after --cpu (x86-64-v2,x86-64-v3) give code for each, chosen when it runs. `--until`
-    prints the graph, which `--graph` takes, edited if you like, to go on `--from` the next pass.
+    processors after --cpu (x86-64-v2,x86-64-v3) give code for each, chosen when it runs. With
+    --mesh C calls MPI: one program for all ranks. `--until` prints the graph, which `--graph`
+    takes, edited if you like, to go on `--from` the next pass.
     """
     if options["until"] is not None:
         refuse_writing()
@@ -121,6 +123,10 @@ def command(list_passes: bool, **options: Any) -> None:
     if list_passes:
         for stage in build.choice.pipeline.stages:
             click.echo(stage.name)
+    elif build.mesh is not None:
+        from xlac.cli.runs.rank_build import build_ranks
+
+        build_ranks(build, build.mesh)
     else:
         build.run()
 
@@ -145,6 +151,7 @@ class Build:
     edited: Path | None
     traced: bool
     time_passes: bool
+    mesh: str | None
 
     def run(self) -> None:
         """Writes the folder; with `until`, prints the graph after that pass instead."""
@@ -174,7 +181,7 @@ class Build:
         wanted = self.packaging(choice)
         targets = machines(backend, choice, wanted, self.threads, self.small)
         if self.until is not None:
-            self.print_graph(graphs.step if graphs else model, targets[0], pipeline)
+            print_graph(self, graphs.step if graphs else model, targets[0], pipeline)
             return
         folder = self.output or Path("out") / choice.spec.stem
         folders.written(folder.resolve())  # a folder that is not ours is refused before compiling
@@ -270,27 +277,6 @@ class Build:
                 tell(trace, self.traced)
             programs.append(one)
         return programs
-
-    def print_graph(self, model: Model, facts: Target, pipeline: Pipeline) -> None:
-        """Prints the graph after the last of some passes."""
-        from xlac.ir.text import show
-        from xlac.passes.pipeline import optimize
-        from xlac.passes.rewrite.trace import Trace
-
-        trace = Trace()
-        graph = optimize(
-            model.graph,
-            facts,
-            weights=model.weights,
-            precision=model.precision,
-            observers=pass_observers(self.dump, self.time_passes),
-            pipeline=pipeline,
-            verify_each=self.choice.options.verify_each,
-            trace=trace,
-            is_kept=is_kept,
-        )
-        tell(trace, self.traced)
-        click.echo(show(graph), nl=False)
 
     def manifest_options(self, choice: Chosen) -> dict[str, Any]:
         """The options to keep in the manifest."""

@@ -1,0 +1,99 @@
+"""`xlac build --mesh`: one program for all ranks, which calls MPI."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from xlac.cli.amounts import size
+from xlac.cli.built import announced
+from xlac.cli.models import open_model
+from xlac.cli.packages import machines
+from xlac_sdk.support.counts import number_of
+
+if TYPE_CHECKING:
+    from xlac.cli.commands.build import Build
+    from xlac_sdk.backend import Backend
+
+REFUSED = (
+    "variant", "edited", "start", "until", "dump", "traced", "time_passes", "quantize", "static",
+)  # fmt: skip
+"""Options of a build that do not go with --mesh yet."""
+
+
+def build_ranks(build: Build, mesh: str) -> None:
+    """Writes the folder of a program that the ranks of a mesh run together."""
+    from xlac.artefact import folders, writer
+    from xlac.driver import specialized
+    from xlac.ranks.built import built_ranks
+    from xlac.spec.load import TrainedSpec
+    from xlac.spmd.model import mesh_of, parsed
+    from xlac_sdk.host.registry import find
+    from xlac_sdk.source import Diagnostic, UnsupportedError
+
+    _check(build)
+    sizes, choice = parsed(mesh), build.choice.with_options(checked=False)
+    try:
+        model = open_model(choice)
+    except TrainedSpec as spec:
+        problem = "--mesh builds one graph, and a spec that trains has three"
+        hint = "mpirun -n N xlac train … --mesh trains; build the spec that this one includes"
+        raise UnsupportedError(
+            Diagnostic("XL7812", problem, spec.diagnostics[0].span, hint)
+        ) from None
+    wanted, backend = build.packaging(choice), find(choice.target)
+    _check_forms(backend, wanted.forms)
+    (target,) = machines(backend, choice, wanted, build.threads, build.small)
+    folder = build.output or Path("out") / choice.spec.stem
+    folders.written(folder.resolve())  # a folder that is not ours is refused before compiling
+    source = writer.BuildSource.of(model, choice.spec, build.manifest_options(choice))
+    ranks = mesh_of(model.ranks, sizes)
+    lowered, parts = built_ranks(
+        specialized(replace(model, allow_kernels=False)),
+        ranks,
+        backend,
+        target,
+        pipeline=choice.pipeline,
+        verify_each=choice.options.verify_each,
+        wanted=choice.wanted,
+        every=False,
+    )
+    programs = announced(model.name, backend, [lowered])
+    different = number_of(len(parts.programs), "set") + " of weights"
+    click.echo(f"{number_of(ranks.ranks, 'rank')}, mesh {ranks}, {different}")
+    for file in writer.write(programs, backend, folder, wanted, source, ranks=parts):
+        click.echo(f"  {file}  {size(file.stat().st_size)}")
+
+
+def _check(build: Build) -> None:
+    """Raises UsageError for options that do not go with --mesh."""
+    options = build.choice.options
+    given = {name: getattr(build, name) for name in REFUSED}
+    given |= {
+        "checked": options.checked,
+        "max_memory": options.max_memory,
+        "allow_kernels": options.allow_kernels,
+    }
+    written = {"edited": "graph", "start": "from", "traced": "trace"}
+    for name, there in given.items():
+        if there:
+            option = written.get(name, name).replace("_", "-")
+            raise click.UsageError(f"--mesh does not go with --{option}")
+
+
+def _check_forms(backend: Backend, forms: tuple[str, ...]) -> None:
+    """Raises UnsupportedError for a target or a form without collectives."""
+    from xlac_sdk.source import Diagnostic, UnsupportedError
+
+    if not backend.rank_forms:
+        problem = f"target '{backend.name}' builds no programs that ranks run together"
+        hint = "--target c writes C that calls MPI; mpirun -n N xlac run SPEC --mesh … runs here"
+        raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
+    refused = [form for form in forms if form not in backend.rank_forms]
+    if refused:
+        problem = f"--emit {refused[0]} does not go with --mesh"
+        hint = f"--emit {','.join(backend.rank_forms)}: mpicc builds the rest"
+        raise UnsupportedError(Diagnostic("XL5011", problem, hint=hint))
