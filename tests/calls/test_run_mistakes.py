@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ways_to_call import Way, X, Y
+from ways_to_call import Way, X, Y, torch_way
 
 import xlac
 from xlac_sdk.source import SourceError
@@ -58,6 +58,12 @@ def itself() -> list[Any]:
     return made
 
 
+def nested(layout: str) -> Any:
+    """A tensor of PyTorch whose rows may have different lengths."""
+    torch = pytest.importorskip("torch")
+    return torch.nested.nested_tensor([torch.ones(4)], layout=getattr(torch, layout))
+
+
 GIVEN: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "a list": lambda: [X, Y],
@@ -92,7 +98,11 @@ VALUES: dict[str, Callable[[], Any]] = {
     "raising DLPack": RaisingExport,
     "no array": NoArray,
     "sparse": lambda: pytest.importorskip("torch").ones(4).to_sparse(),
+    "compressed": lambda: pytest.importorskip("torch").ones(4, 4).to_sparse_csr(),
+    "nested": lambda: nested("strided"),
+    "jagged": lambda: nested("jagged"),
 }
+PYTREES = {"None", "a dict", "None in a list"}
 ROOMS: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "a list": lambda: list(rooms().values()),
@@ -134,6 +144,12 @@ def test_inputs_that_have_no_names(way: tuple[str, Way], what: str) -> None:
         refused(lambda: run(GIVEN[what](), rooms()))
 
 
+@pytest.mark.parametrize("what", ["sparse", "compressed", "nested", "jagged"])
+def test_tensors_that_are_no_arrays(what: str) -> None:
+    way = torch_way()
+    refused(lambda: way.call(VALUES[what](), way.given(Y)))
+
+
 @pytest.mark.parametrize("what", ROOMS)
 @pytest.mark.sampled(3)
 def test_rooms_that_results_cannot_be_written_to(way: tuple[str, Way], what: str) -> None:
@@ -148,7 +164,7 @@ def test_rooms_that_results_cannot_be_written_to(way: tuple[str, Way], what: str
 def test_values_that_are_no_arrays(way: tuple[str, Way], what: str) -> None:
     name, call = way[0], way[1].call
     # from_torch takes tensors (tests/pytorch), from_jax every pytree that the function takes
-    if name != "from_torch" and (name, what) != ("from_jax", "a dict"):
+    if name != "from_torch" and not (name == "from_jax" and what in PYTREES):
         refused(lambda: call(VALUES[what](), Y))
         refused(lambda: call(Y, y=VALUES[what]()))
         run = getattr(call, "run", None)

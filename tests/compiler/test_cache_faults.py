@@ -16,8 +16,9 @@ from faulty_disk import ERRORS, FaultyDisk, Killed
 
 import xlac
 from xlac.cache import seals
+from xlac.cache.rooms import MARK, ROOM
 from xlac.cache.seals import ENTRY, read_entry, signed
-from xlac.cache.store import MARK, ROOM, Cache
+from xlac.cache.store import Cache
 from xlac_reference import BACKEND
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -224,6 +225,30 @@ def test_only_our_own_rooms_are_swept(tmp_path: Path) -> None:
         and link.is_symlink()
         and not ours.exists()
     )
+
+
+@pytest.mark.parametrize("state", ["whole", "damaged", "without entry", "full"])
+def test_a_full_disk_can_be_cleared(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no folder can be made any more, entries can still be removed, and what a link leads to
+    stays.
+    """
+    cache, theirs = prepare(tmp_path / "cache", state), tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / ENTRY).write_text("somebody's")
+    (tmp_path / "cache" / "00").mkdir()
+    (tmp_path / "cache" / "00" / ("00" * 32)).symlink_to(theirs)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "mkdir", full)
+    if state != "whole":
+        assert cache.find(KEY) is None and not (tmp_path / "cache/ab" / KEY).exists()
+    cache.collect(0)
+    assert not [*(tmp_path / "cache").glob("ab/*"), *(tmp_path / "cache").glob("cd/*")]
+    assert (theirs / ENTRY).read_text() == "somebody's"
 
 
 @pytest.fixture

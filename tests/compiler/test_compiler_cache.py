@@ -19,8 +19,9 @@ import pytest
 from xlac import driver
 from xlac.cache.fingerprint import key_of
 from xlac.cache.ledger import LEDGER
+from xlac.cache.rooms import ROOM
 from xlac.cache.seals import read_entry, signed
-from xlac.cache.store import ROOM, ArtefactEntry, Cache
+from xlac.cache.store import ArtefactEntry, Cache
 from xlac.cli import status
 from xlac.options import CompileOptions
 from xlac.support.digest import digest
@@ -272,6 +273,7 @@ def test_a_cache_that_cannot_be_cleared_says_so(
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(tempfile, "mkdtemp", read_only)
+    monkeypatch.setattr(os, "unlink", read_only)
     assert status(["cache", "clear"]) == 2
     told = capsys.readouterr()
     assert "0 entries removed" in told.out and f"is {folder} read-only?" in told.err

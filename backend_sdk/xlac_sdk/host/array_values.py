@@ -52,9 +52,7 @@ def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
     elsewhere = device_of(value)
     if elsewhere:
         raise on_device(name, elsewhere)
-    if str(getattr(value, "layout", "")).startswith(("torch.sparse", "torch._mkldnn")):
-        problem = f"{_input(name)}a sparse tensor is not an array: it leaves out numbers"
-        raise wrong("XL6002", problem, "x.to_dense() has all of them")
+    check_regular(value, name)
     if without_memory(value):
         raise on_device(name, NOWHERE)
     try:
@@ -76,6 +74,18 @@ def as_array(value: Any, dtype: DType | None = None, name: str = "") -> Array:
             "XL6002", f"{_input(name)}is not an array that can be read: {_first_line(error)}"
         ) from None
     return _numbers(value, dtype, name)
+
+
+def check_regular(value: Any, name: str = "") -> None:
+    """Raises SourceError for a tensor of PyTorch that is no array: a sparse or a nested one."""
+    if getattr(value, "is_nested", False) is True:
+        problem = (
+            f"{_input(name)}a nested tensor is not an array: its parts have lengths of their own"
+        )
+        raise wrong("XL6002", problem, "torch.nested.to_padded_tensor(x, 0.0) makes them equal")
+    if str(getattr(value, "layout", "")).startswith(("torch.sparse", "torch._mkldnn")):
+        problem = f"{_input(name)}a sparse tensor is not an array: it leaves out numbers"
+        raise wrong("XL6002", problem, "x.to_dense() has all of them")
 
 
 def _exported(value: Any) -> Array | None:

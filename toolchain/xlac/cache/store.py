@@ -21,18 +21,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from xlac.cache.ledger import counted, grown
+from xlac.cache.rooms import remove, room_in, sweep
 from xlac.cache.seals import ENTRY, outdated, read_entry, seal, signed, tells_of, tops, whole
 from xlac.support.digest import BYTES
 
 if TYPE_CHECKING:  # not needed for finding an entry, on which the time of a warm start depends
     from pathlib import Path
 
-ROOM = "xlac-room-"  # prefix of folders in which entries are written or removed
-MARK = "made-by-xlac"  # a file in each such folder, which marks it as ours
 # seconds for which a new entry is not removed: another process may be about to load it
 FRESH = 60.0
 SLACK = 16  # a cache that exceeds its limit is brought 1/SLACK below it
-ABANDONED = 3600.0  # seconds after which such a folder is taken to belong to a dead process
 
 
 class Named(Protocol):
@@ -114,7 +112,7 @@ class Cache:
         if grown(self.root, sum(size for size, *_ in files.values())) > self.limit:
             self.collect(slack=self.limit // SLACK)
         else:
-            self._sweep(time.time())
+            sweep(self.root, time.time())
         return self.find(key)
 
     def find(self, key: str) -> str | None:
@@ -133,11 +131,11 @@ class Cache:
             if any(outdated(os.path.join(place, name), known) for name, known in files.items()):
                 self._seal_again(place, entry)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            self._remove(place)
+            remove(self.root, place)
             return None
         except FileNotFoundError:
             if os.path.lexists(place):  # the folder exists, but files of it are gone
-                self._remove(place)
+                remove(self.root, place)
             return None
         except OSError:  # unreadable: its content is unknown
             return None
@@ -176,11 +174,11 @@ class Cache:
                 break
             if limit and 0 <= now - entry.used < FRESH:
                 continue
-            if self._remove(str(entry.folder)):
+            if remove(self.root, str(entry.folder)):
                 removed.append(entry)
                 total -= entry.nbytes
         counted(self.root, total)
-        self._sweep(now)
+        sweep(self.root, now)
         return removed
 
     def _places(self) -> list[Path]:
@@ -194,20 +192,6 @@ class Cache:
         except OSError:
             return []
 
-    def _sweep(self, now: float) -> None:
-        """Removes temporary folders of dead processes: those with our marker alone."""
-        import shutil
-
-        with suppress(OSError):
-            for left in self.folder.glob(ROOM + "*"):
-                with suppress(OSError):
-                    if (
-                        (left / MARK).is_file()
-                        and not left.is_symlink()
-                        and now - left.stat().st_mtime > ABANDONED
-                    ):
-                        shutil.rmtree(left, ignore_errors=True)
-
     def _place(self, key: str) -> str:
         return os.path.join(self.root, key[:2], key)
 
@@ -219,20 +203,7 @@ class Cache:
 
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         Path(self._place(key)).parent.mkdir(exist_ok=True, mode=0o700)
-        return self._marked() if self._private() else None
-
-    def _marked(self) -> Path:
-        import tempfile
-        from pathlib import Path
-
-        room = Path(tempfile.mkdtemp(prefix=ROOM, dir=self.root))
-        try:
-            (room / MARK).touch()
-        except OSError:
-            with suppress(OSError):
-                room.rmdir()
-            raise
-        return room
+        return room_in(self.root) if self._private() else None
 
     def _private(self) -> bool:
         """Whether no other user can write to the cache. Raises OSError."""
@@ -243,7 +214,7 @@ class Cache:
     def _publish(self, entry: str, place: str, anew: bool) -> None:
         """Renames an entry to its place, unless another process was first. Raises OSError."""
         if anew:
-            self._remove(place)
+            remove(self.root, place)
         try:
             os.rename(entry, place)
         except OSError:
@@ -257,7 +228,7 @@ class Cache:
         import shutil
 
         with suppress(OSError):
-            room = self._marked()
+            room = room_in(self.root)
             try:
                 files = {name: seal(os.path.join(place, name)) for name in entry["files"]}
                 if all(files[name][:2] == known[:2] for name, known in entry["files"].items()):
@@ -265,23 +236,6 @@ class Cache:
                     (room / ENTRY).replace(os.path.join(place, ENTRY))
             finally:
                 shutil.rmtree(room, ignore_errors=True)
-
-    def _remove(self, place: str) -> bool:
-        """Renames an entry out of the way, then deletes it, so that other processes see a whole
-        entry or none. Returns whether it was renamed.
-        """
-        import shutil
-
-        room = None
-        try:
-            room = self._marked()
-            os.rename(place, os.path.join(room, "entry"))
-        except OSError:
-            return False
-        finally:
-            if room is not None:
-                shutil.rmtree(room, ignore_errors=True)
-        return True
 
 
 def _whose(place: Path) -> tuple[str, str]:

@@ -214,7 +214,7 @@ class Specializing:
         """
         if name in self.interface.formed:
             return value
-        if hasattr(value, "shape") and hasattr(value, "dtype") and device_of(value):
+        if device_of(value) and hasattr(value, "shape") and hasattr(value, "dtype"):
             return value
         type = self._types.get(name)
         return (

@@ -115,7 +115,11 @@ def leaf_type(leaf: Any, name: str) -> tuple[Any, tuple[Any, ...]]:
         aval = shaped_abstractify(leaf)
     except OverflowError as error:
         raise wrong("XL6002", f"input '{name}': {error}") from None
-    except (TypeError, ValueError):
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # the last by tensors of PyTorch that are no arrays
         leaf = as_array(leaf, None, name)
         try:
             aval = shaped_abstractify(leaf)

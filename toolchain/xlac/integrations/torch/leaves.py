@@ -10,7 +10,7 @@ import torch
 
 from xlac.frontends.torch.tensors import COMPLEX, TORCH
 from xlac.ir.types import Type
-from xlac_sdk.host.array_values import NOWHERE, on_device, without_memory, wrong
+from xlac_sdk.host.array_values import NOWHERE, check_regular, on_device, without_memory, wrong
 from xlac_sdk.host.call_binding import check_apart, fits, other_shape, other_type
 
 
@@ -21,13 +21,7 @@ def checked(name: str, wanted: Type, tensor: torch.Tensor, complex: bool = False
     """
     if tensor.device.type != "cpu":
         raise on_device(name, str(tensor.device))
-    if tensor.layout is not torch.strided:
-        raise wrong(
-            "XL6002",
-            f"input '{name}': a tensor of layout {str(tensor.layout).removeprefix('torch.')} is "
-            "not an array",
-            "x.to_dense() is",
-        )
+    check_regular(tensor, name)
     dtype = (COMPLEX if complex else TORCH)[wanted.dtype]
     shape = wanted.shape[:-1] if complex else wanted.shape
     if tensor.dtype is not dtype:
