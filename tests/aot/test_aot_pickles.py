@@ -80,9 +80,3 @@ def test_a_changed_folder_is_not_pickled(folder: Path) -> None:
     library.write_bytes(library.read_bytes() + b"!")
     with pytest.raises(SourceError, match="changed"):
         pickle.dumps(model)
-
-
-def test_a_compiled_model_says_how(tmp_path: Path) -> None:
-    (tmp_path / "m.yaml").write_text(SPEC, "utf-8")
-    with pytest.raises(TypeError, match="xlac build"):
-        pickle.dumps(xlac.compile(tmp_path / "m.yaml"))

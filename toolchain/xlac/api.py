@@ -160,7 +160,7 @@ def load(place: CompilationEntry | None, copy: bool = False) -> Compiled | None:
 
 def keep(place: CompilationEntry | None, compiled: Compiled, files: Files) -> None:
     """Stores a compilation, made from `files`, in a cache entry, if there is one."""
-    if place:
+    if place and not isinstance(compiled.artifact, str):  # else it is from the cache
         place.keep(compiled.whole, compiled.target, compiled.artifact, files)
 
 

@@ -21,7 +21,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlac.cache.fingerprint import compiler
-from xlac.cache.slots import constants_of, slot_from_json, slot_to_json, write_constants
+from xlac.cache.record import program_of, record_text
+from xlac.cache.slots import write_constants
 from xlac.cache.store import Cache
 from xlac.options import CompileOptions
 from xlac.settings import settings
@@ -29,7 +30,6 @@ from xlac.support.dependencies import Files, content, unchanged
 from xlac.support.digest import digest
 from xlac.support.measured_facts import machine
 from xlac_sdk.backend import Backend, Executable
-from xlac_sdk.dims import Symbol
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import XlacError
@@ -43,11 +43,14 @@ SHARE = 4  # an entry takes at most 1/SHARE of the cache
 
 
 class Kept(NamedTuple):
-    """A program loaded from the cache, its target, and its code."""
+    """A program loaded from the cache, its target, and its code; `artifact` is the place of the
+    code, None where the program was revived without it.
+    """
 
     program: Program
     target: Target
     executable: Executable
+    artifact: str | None = None
 
 
 class CompilationEntry(NamedTuple):
@@ -91,32 +94,14 @@ class CompilationEntry(NamedTuple):
         in the cache, or loading it needs its steps.
         """
         cache, backend = self.cache, self.backend
-        summary = backend.summary(program)
-        if summary is None or artifact.parents[2] != cache.folder:
+        if artifact.parents[2] != cache.folder:
             return False
         constants = [slot for slot in program.slots if slot.role is Role.CONSTANT]
         if sum(slot.nbytes for slot in constants) > cache.limit // SHARE:
             return False
-        work = program.work
-        facts = {**program.facts, "flops": work.flops, "bytes": work.bytes, **summary}
-        try:
-            record: dict[str, Any] = {
-                "name": program.name,
-                "slots": [slot_to_json(slot) for slot in program.slots],
-                "inputs": [program.slots.index(s) for s in program.inputs],
-                "outputs": [program.slots.index(s) for s in program.outputs],
-                "arena_bytes": program.arena_bytes,
-                "state_bytes": program.state_bytes,
-                "facts": facts,
-                "sizes": [asdict(symbol) for symbol in program.sizes],
-                "code": artifact.parent.name,
-                "built_for": target.to_json(),
-            }
-            text = json.dumps(record)
-        except (TypeError, ValueError):
+        text = record_text(program, target, artifact.parent.name, backend)
+        if text is None:
             return False
-        if json.loads(text)["facts"] != facts:
-            return False  # the facts are not equal after a round trip through JSON
 
         def write(folder: Path) -> Path:
             (folder / PROGRAM).write_text(text, encoding="utf-8")
@@ -185,27 +170,15 @@ def load(cache: Cache, key: str, backend: Backend, copy: bool = False) -> Kept |
     try:
         with open(place, encoding="utf-8") as file:
             record = json.load(file)
-        symbols = [Symbol(**size) for size in record["sizes"]]
-        slots = [slot_from_json(entry, symbols) for entry in record["slots"]]
-        program = Program(
-            name=record["name"],
-            inputs=tuple(slots[i] for i in record["inputs"]),
-            outputs=tuple(slots[i] for i in record["outputs"]),
-            slots=tuple(slots),
-            steps=(),
-            constants=constants_of(os.path.join(folder, CONSTANTS), slots, copy),
-            arena_bytes=record["arena_bytes"],
-            state_bytes=record["state_bytes"],
-            facts=dict(record["facts"]),
-            sizes=tuple(symbols),
-        )
+        program = program_of(record, os.path.join(folder, CONSTANTS), copy)
         target, code = Target.from_json(record["built_for"]), str(record["code"])
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
+    artifact = cache.find(code)
     executable = backend.revive(folder, program, target) or _loaded(
-        cache.find(code), backend, program, target
+        artifact, backend, program, target
     )
-    return None if executable is None else Kept(program, target, executable)
+    return None if executable is None else Kept(program, target, executable, artifact)
 
 
 def _loaded(

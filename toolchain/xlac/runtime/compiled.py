@@ -33,7 +33,11 @@ class Compiled:
     """
 
     def __init__(
-        self, program: Program, target: Target, executable: Executable, artifact: Path | None = None
+        self,
+        program: Program,
+        target: Target,
+        executable: Executable,
+        artifact: Path | str | None = None,
     ) -> None:
         self.artifact = artifact  # where the cache has the code; None without a cache
         self.whole = program  # with the record of a checked program, which callers do not see
@@ -140,11 +144,18 @@ class Compiled:
         )
 
     def __reduce__(self) -> Any:
-        """Raises TypeError: the code is in this process alone. Artefacts can be pickled."""
-        raise TypeError(
-            "a compiled model cannot be pickled: write it with `xlac build`, and pickle what "
-            "xlac.load gives"
-        )
+        """The code, the constants and the state, so that other processes and machines like this one
+        call it without the model, and compile nothing. Raises UnsupportedError for a program that
+        runs in this process alone, and where its code is gone from the cache.
+        """
+        from pathlib import Path
+
+        from xlac.cache.pickled import files_of
+
+        artifact = None if self.artifact is None else Path(self.artifact)
+        files = files_of(self.whole, self.target, artifact)
+        state = self.executable.read_state().tobytes() if self.whole.state_bytes else b""
+        return _unpickled, (files, state)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -170,3 +181,14 @@ class Compiled:
 
     def _bound(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Array]:
         return as_inputs(self.program.inputs, by_name(self._parameters, arrays, named))
+
+
+def _unpickled(files: Mapping[str, bytes], state: bytes) -> Compiled:
+    """What was pickled. Raises UnsupportedError where it cannot run on this machine."""
+    from xlac.cache import pickled
+
+    program, target, executable, code = pickled.opened(files)
+    compiled = Compiled(program, target, executable, code)
+    pickled.owned(compiled, code)
+    pickled.restored(compiled.executable, state)
+    return compiled

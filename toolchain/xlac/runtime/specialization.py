@@ -86,6 +86,13 @@ class Specializing:
             "Specializing", self.interface.name, given, gives, sizes, f"{self.programs} programs"
         )
 
+    def __reduce__(self) -> Any:
+        """Raises TypeError: workers would compile each set of sizes again."""
+        raise TypeError(
+            "a model with open sizes cannot be pickled: fix them (dims=…), or compile one program "
+            'for all (sizes="symbolic")'
+        )
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs, in the order of positional arguments."""
