@@ -57,7 +57,9 @@ def test_shipped_specs(tmp_path: Path) -> None:
     sizes = {"bert_layer": ["--dim=batch=2", "--dim=sequence=8"], "digits": ["--dim=batch=4"]}
     for name, dims in sizes.items():
         folder = tmp_path / name
-        made = built(ROOT / "specs" / f"{name}.yaml", folder, *dims, "--mesh", "data=2")
+        made = built(
+            ROOT / "specs" / f"{name}.yaml", folder, *dims, "--mesh=data=2", "--weights=mmap"
+        )
         inputs: dict[str, np.ndarray] = {}
         assert made.ranks is not None
         for tensor in made.inputs:
