@@ -4,9 +4,11 @@ that misleads.
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from xlac.ops import OPS
@@ -72,10 +74,52 @@ def test_attributes_are_hinted_at_by_meaning(
 
 
 @pytest.mark.parametrize(
-    "word", ["tokenize", "yolo", "frobnicate", "backbone", "quantum", "myop", "resblock", "stem"]
+    "word",
+    [
+        "median",
+        "put",
+        "real",
+        "cross",
+        "log10",
+        "tokenize",
+        "yolo",
+        "frobnicate",
+        "backbone",
+        "quantum",
+        "myop",
+        "resblock",
+        "stem",
+    ],
 )
 def test_a_word_that_means_nothing_here_has_no_hint(word: str) -> None:
     assert nearest(word, OPS) == ""
+
+
+ALIKE = {
+    "around": "round", "dsplit": "split", "hsplit": "split", "vsplit": "split", "fabs": "abs",
+    "isneginf": "isinf", "isposinf": "isinf", "msort": "sort", "dstack": "stack",
+    "unstack": "stack", "tri": "triu", "apply_along_axis": "take_along_axis",
+}  # fmt: skip
+"""What is spelled like one of our operations, and is near to it in meaning as well."""
+
+
+def test_operations_elsewhere_are_not_hinted_at_by_their_letters() -> None:
+    """Every function of NumPy and operator of ONNX: what we lack has a hint by its meaning, or
+    none; `median` is no slip of `mean`.
+    """
+    schemas = pytest.importorskip("onnx.defs").get_all_schemas()
+    names = {schema.name for schema in schemas}
+    for room in (np, np.linalg):
+        names |= {n for n, f in vars(room).items() if callable(f) and not isinstance(f, type)}
+    wrong = {}
+    for name in sorted(n for n in names if not n.startswith(("_", "get", "set"))):
+        plain = name.lower()
+        found = re.fullmatch("did you mean '(.*)'.", nearest(name, OPS))
+        if not found or plain in SYNONYMS or plain in OPS or ALIKE.get(plain) == found[1]:
+            continue
+        if found[1].replace("_", "") != plain.replace("_", ""):
+            wrong[name] = found[1]
+    assert not wrong
 
 
 def test_every_slip_of_one_letter_is_found() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xlac.spec.text.synonyms import SYNONYMS
+from xlac.spec.text.synonyms import ABSENT, SYNONYMS
 from xlac.spec.text.tree import Path_, Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.support.choices import similar
@@ -124,7 +124,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {close[0]!r}?"
     if meant := [w for w in SYNONYMS.get(plain, ()) if w in words]:
         return f"did you mean {meant[0]!r}?"
-    if close := similar(name, words, cutoff=0.75 if len(name) > 3 else 0.6):
+    near = () if plain in ABSENT else words
+    if close := similar(name, near, cutoff=0.75 if len(name) > 3 else 0.6):
         return f"did you mean {close[0]!r}?"
     if 0 < len(words) <= 8:
         return "known: " + ", ".join(sorted(words))

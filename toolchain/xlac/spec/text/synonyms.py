@@ -9,12 +9,14 @@ OTHERS = {
     "linear": "dense fc fully_connected gemm innerproduct inner_product addmm affine",
     "matmul": "bmm mm batch_matmul dot_product @ mv",
     "conv2d": (
-        "conv convolution conv_2d convolution2d conv2 conv2dbias depthwise_conv2d separable_conv2d"
+        "conv convolution conv_2d convolution2d conv2 conv2dbias depthwise_conv2d separable_conv2d "
+        "depthwise depthwise_conv"
     ),
     "conv1d": "conv_1d convolution1d",
     "conv3d": ("conv_3d convolution3d"),
     "conv_transpose2d": (
-        "deconv deconv2d deconvolution conv2d_transpose convtranspose2d transposed_conv2d"
+        "deconv deconv2d deconvolution conv2d_transpose convtranspose2d transposed_conv2d "
+        "transposed_conv conv_transpose convtranspose"
     ),
     "batch_norm": (
         "batchnorm batchnorm1d batchnorm2d batchnorm3d bn batchnormalization batch_normalization"
@@ -55,15 +57,15 @@ OTHERS = {
     "unsqueeze": "expand_dims expanddims newaxis",
     "broadcast": "broadcast_to expand_as",
     "repeat": "repeat_interleave",
-    "slice": "narrow strided_slice slice_axis",
+    "slice": "crop narrow strided_slice slice_axis",
     "split": "chunk",
     "pad_mode": "pad_reflect reflectionpad2d zeropad2d mirror_pad",
-    "flip": "reverse",
+    "flip": "rev fliplr flipud reverse",
     "take": "index_select gather_axis",
     "take_along_axis": "gather_elements",
     "scatter_elements": "scatter_along_axis put_along_axis",
-    "where": "select_where cond_select ternary if_else",
-    "clip": "clamp",
+    "where": "masked_fill select_where cond_select ternary if_else",
+    "clip": "hardtanh clamp",
     "sum": "reduce_sum reducesum",
     "mean": "reduce_mean reducemean avg average",
     "prod": "reduce_prod",
@@ -72,11 +74,11 @@ OTHERS = {
     "norm": "reduce_l2 l2norm",
     "reduce_max": "amax maximum_of",
     "reduce_min": "amin minimum_of",
-    "max": "maximum high a_max upper",
-    "min": "minimum low a_min lower",
+    "max": "fmax maximum high a_max upper",
+    "min": "fmin minimum low a_min lower",
     "all": "reduce_and",
     "any": "reduce_or",
-    "sub": "subtract minus",
+    "sub": "rsub subtract minus",
     "mul": "multiply times",
     "div": "divide truediv",
     "add": "plus",
@@ -111,7 +113,7 @@ OTHERS = {
     "triu": "upper_triangle causal_mask",
     "topk": "top_k",
     "cumsum": "cumulative_sum",
-    "cumprod": "cumulative_product",
+    "cumprod": "cumulative_prod cumulative_product",
     "lstm_cell": "lstm",
     "gru_cell": "gru",
     "rnn_cell": "rnn",
@@ -125,6 +127,13 @@ OTHERS = {
     "pixel_shuffle": "depth_to_space depthtospace",
     "pixel_unshuffle": "space_to_depth spacetodepth",
     "fft": "dft",
+    "einsum": "tensordot outer inner kron ger vdot",
+    "all_reduce": "psum pmean pmax pmin",
+    "slogdet": "logdet",
+    "window": "reduce_window",
+    "rng_bits": "rand randn random uniform random_uniform",
+    "dim_size": "shape size",
+    "householder_qr": "geqrf",
     # attributes
     "kernel": "kernel_size kernel_shape ksize window filter_size pool_size",
     "stride": "strides",
@@ -160,6 +169,16 @@ OTHERS = {
     "ceil_mode": "ceil",
 }
 """Names elsewhere, by our names."""
+
+ABSENT = frozenset(
+    "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d argwhere bessel_i0e bilinear "
+    "compress conj cov cross cumlogsumexp eig embedding_bag frexp gradient hardmax hardshrink hist "
+    "igamma igammac iinfo inf isin isnat ldexp linearattention log10 logcumsumexp logit map "
+    "max_unpool1d max_unpool2d max_unpool3d median mode modf mvlgamma nan nanargmax nanargmin "
+    "nancumprod nancumsum nonzero normal normalizer pi pinv put real renorm reduce_xor rrelu "
+    "shrink sinc softmin softshrink xlogy".split()
+)
+"""Operations elsewhere that have none of ours; what is spelled like them means something else."""
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     word: tuple(ours for ours, others in OTHERS.items() if word in others.split())
