@@ -65,6 +65,10 @@ def test_a_file_is_named_with_its_sign_or_without(folder: Path, text: str) -> No
         (["-i", "v=@square.npy"], "XL6003"), (["--inputs", "all.npz"], "XL6002"),
         (["-i", "w=1"], "XL6001"), (["-i", "v=1;2"], "XL6005"), (["-o", "w=@w.npy"], "XL6001"),
         (["-o", "w=w.npy"], "XL6001"), (["--expect", "w=@w.npy"], "XL6001"),
+        (["-i", "a=1e400"], "XL4015"), (["-i", "v=1,-1e999"], "XL4015"),
+        (["-i", "a=1e39"], "XL6002"), (["-i", "v=2xf32=1e39,1"], "XL6002"),
+        (["-i", "v=2xf32=1e400,1"], "XL4015"), (["-i", "k=2xi32=1.5,1"], "XL6002"),
+        (["-i", "k=2xi32=4294967297,1"], "XL6002"), (["-i", "flag=2"], "XL6002"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_before_anything_is_compiled(
@@ -81,6 +85,18 @@ def test_mistakes_are_told_before_anything_is_compiled(
     monkeypatch.setattr("xlac.driver.lower", lambda *_, **__: pytest.fail("it was compiled"))
     assert status(["run", "m.yaml", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "build", "run", "explain", "inspect"])
+@pytest.mark.parametrize("target", ["gpu", "nope", "cpuu"])
+def test_a_target_that_there_is_not(
+    command: str, target: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the target makes no difference; only a slip has a guess as its hint."""
+    assert status([command, "m.yaml", "--target", target]) == 2
+    told = capsys.readouterr().err
+    assert "XL5001" in told
+    assert ("did you mean 'cpu'?" if target == "cpuu" else "there are: ") in told
 
 
 def test_a_kept_program_and_an_artefact_say_the_same(

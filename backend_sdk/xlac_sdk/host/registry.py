@@ -49,7 +49,7 @@ def find(name: str) -> Backend:
     imported.
     """
     if not isinstance(name, str):
-        raise _unknown(name)
+        raise unknown(name)
     name, colon, number = name.partition(":")
     if colon and not number.isdecimal():
         raise SourceError(
@@ -61,7 +61,7 @@ def find(name: str) -> Backend:
         )
     point = _declared(name) or _found(name)
     if point is None:
-        raise _unknown(name)
+        raise unknown(name)
     module, _, path = point.partition("[")[0].strip().partition(":")
     try:
         backend: object = reduce(getattr, path.split("."), import_module(module))
@@ -122,7 +122,8 @@ def _found(name: str) -> str | None:
     return next((point.value for point in entry_points(group=GROUP, name=name)), None)
 
 
-def _unknown(name: object) -> SourceError:
+def unknown(name: object) -> SourceError:
+    """The error for a target that no installed backend has."""
     from xlac_sdk.support.choices import unknown_word
 
     return unknown_word(f"no backend '{name!s:.80}' is installed", name, installed(), "XL5001")

@@ -21,7 +21,8 @@ def unknown_word(problem: str, value: object, words: Iterable[str], code: str) -
     """An error whose hint is the nearest word, or else lists all."""
     known = [word for word in words if word]
     name = value.lower() if isinstance(value, str) else ""
-    hint = nearest(name, known, f"there are: {', '.join(known) or 'none'}")
+    # three letters of four: cpu is no slip of gpu
+    hint = nearest(name, known, f"there are: {', '.join(known) or 'none'}", cutoff=0.75)
     return SourceError(Diagnostic(code, problem, hint=hint))
 
 

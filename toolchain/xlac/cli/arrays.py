@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EISDIR
-from math import prod
+from math import isinf, prod
 from pathlib import Path
 
 import numpy as np
@@ -64,11 +64,11 @@ def read(text: str, name: str) -> Array | UntypedNumbers:
         raise SourceError(
             Diagnostic("XL6005", f"cannot read '{text}' as the array for '{name}'", hint=hint)
         )
-    dtype = DType(match["dtype"]).numpy
+    dtype = DType(match["dtype"])
     shape = tuple(map(int, match["shape"].split("x"))) if match["shape"] else ()
     try:
         values = [_number(v) for v in re.split(r"[,\s]+", match["values"].strip("[] \n")) if v]
-        array = np.array(values).astype(dtype)
+        array = as_array(values, dtype, name)
         return np.ascontiguousarray(
             np.broadcast_to(array.reshape(() if array.size == 1 else shape), shape)
         )
@@ -82,7 +82,11 @@ def _number(text: str) -> float | int:
     try:
         return int(text, 0)
     except ValueError:
-        return float(text)
+        number = float(text)
+    if isinf(number) and "inf" not in text.lower():
+        problem = f"{text.strip()} is beyond every type of floats"
+        raise SourceError(Diagnostic("XL4015", problem, hint="an infinity is written inf"))
+    return number
 
 
 def load_npy(file: Path, name: str) -> Array:

@@ -72,7 +72,10 @@ def _found(choice: Chosen) -> dict[str, Any]:
     from xlac.frontends.loader import load
     from xlac.spec.load import TrainedSpec
     from xlac.spec.summary import summarize
+    from xlac_sdk.host.registry import installed, unknown
 
+    if choice.target not in installed():
+        raise unknown(choice.target)
     options, memory = choice.options, choice.memory
     try:
         model = load(
