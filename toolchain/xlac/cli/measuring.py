@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from xlac.cli.choice import pairs
+from xlac.cli.numbers import FiniteRange
 from xlac.cli.options import (
     Command,
     entry_option,
@@ -37,7 +38,7 @@ def measured_options(function: Command) -> Command:
     """SPEC, how it is compiled, its inputs, and --seconds."""
     seconds = click.option(
         "--seconds",
-        type=click.FloatRange(min=0.01),
+        type=FiniteRange(min=0.01),
         default=1.0,
         show_default=True,
         help="Time to measure for.",
@@ -80,7 +81,7 @@ def baseline_options(function: Command) -> Command:
     for option in (
         click.option(
             "--tolerance",
-            type=click.FloatRange(min=0),
+            type=FiniteRange(min=0),
             default=TOLERANCE,
             show_default=True,
             help="With --baseline: changes within this share are no difference.",

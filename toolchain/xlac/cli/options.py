@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from xlac.cli.numbers import SEED, FiniteRange
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -87,7 +89,7 @@ def spec_options(function: Command, required: bool = True) -> Command:
         ),
         click.option(
             "--max-compile-seconds",
-            type=click.FloatRange(0, min_open=True),
+            type=FiniteRange(0, min_open=True),
             default=None,
             metavar="N",
             help="Fail when reading and compiling take longer.",
@@ -117,7 +119,7 @@ def running(function: Command) -> Command:
     decorators = [
         click.option(
             "--timeout",
-            type=click.FloatRange(0, min_open=True),
+            type=FiniteRange(0, min_open=True),
             default=None,
             metavar="SECONDS",
             help="End calls that take longer, with exit code 4; compiling does not count.",
@@ -157,7 +159,7 @@ def input_options(function: Command) -> Command:
             help="A .npz with inputs by name.",
         ),
         click.option(
-            "--seed", type=int, default=0, show_default=True, help="Seed of random inputs."
+            "--seed", type=SEED, default=0, show_default=True, help="Seed of random inputs."
         ),
     ]
     for decorator in reversed(decorators):

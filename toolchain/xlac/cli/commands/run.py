@@ -11,6 +11,7 @@ import click
 from xlac.cli.choice import chosen, pairs
 from xlac.cli.inputs import brought, check_outputs, drawn, filled, gather
 from xlac.cli.measuring import calling
+from xlac.cli.numbers import FiniteRange
 from xlac.cli.options import (
     entry_option,
     input_options,
@@ -55,10 +56,18 @@ Ready = tuple["Compiled", dict[str, Any], str, int]
     help="Compare with a .npy, or an .npz.",
 )
 @click.option(
-    "--rtol", type=float, default=1e-4, show_default=True, help="Relative tolerance of --expect."
+    "--rtol",
+    type=FiniteRange(0),
+    default=1e-4,
+    show_default=True,
+    help="Relative tolerance of --expect.",
 )
 @click.option(
-    "--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of --expect."
+    "--atol",
+    type=FiniteRange(0),
+    default=1e-5,
+    show_default=True,
+    help="Absolute tolerance of --expect.",
 )
 @entry_option
 @mesh_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlac.cli.numbers import FiniteRange
 from xlac.cli.options import memory_option, spec_options, target_options
 from xlac.cli.runs.rank import mesh_option
 
@@ -130,7 +131,7 @@ USUAL = {
 @mesh_option
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=None,
     metavar="SECONDS",
     help="With --mesh: how long a process waits for another in a collective; default 600.",

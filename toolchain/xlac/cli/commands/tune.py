@@ -12,6 +12,7 @@ import click
 
 from xlac.cli.choice import chosen
 from xlac.cli.measuring import lowered_with_inputs, tuned_options
+from xlac.cli.numbers import FiniteRange
 from xlac_sdk.support.counts import number_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ WORKER = "from xlac.cli.commands.tune import serve; serve()"
 )
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
     help="Time to search and measure for.",

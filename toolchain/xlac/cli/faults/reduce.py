@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from xlac.cli.choice import chosen, pairs
+from xlac.cli.numbers import SEED
 from xlac.cli.options import spec_options, target_options
 
 
@@ -20,7 +21,7 @@ from xlac.cli.options import spec_options, target_options
 @click.option(
     "--inputs", "archive", type=click.Path(path_type=Path), help="A .npz with inputs by name."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of random inputs.")
 @click.option(
     "--attempts",
     type=click.IntRange(1),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen, is_artefact, pairs
+from xlac.cli.numbers import SEED
 from xlac.cli.options import spec_options, target_options
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     help="Inputs to draw: random, large, tiny, special, ties, zeros. Default all, or random "
     "where a call is long.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of drawn inputs.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of drawn inputs.")
 @click.option("--taps/--no-taps", default=True, help="Check every group of nodes by itself.")
 @click.option(
     "--each", is_flag=True, help="Check the graph after every single rewrite of the compile."
