@@ -93,7 +93,7 @@ pycuda: $(VENV)/.tested ## builds pycuda where `pip install pycuda` cannot (a mi
 test-cuda: $(VENV)/.tested ## every case of the cuda backend on the stand-in for a GPU, and with every access watched: minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests/cuda
 
-POCL := pocl-opencl-icd ocl-icd-libopencl1
+POCL := pocl-opencl-icd ocl-icd-libopencl1 ocl-icd-opencl-dev
 
 test-opencl: $(VENV)/.tested ## every case of the opencl backend on pocl, which runs OpenCL on processors; installs it, so it wants root: minutes
 	dpkg -s $(POCL) >/dev/null 2>&1 || { apt-get update && apt-get install -y --no-install-recommends $(POCL); }

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from xlac_opencl import BACKEND
 from xlac_sdk.conformance import cases
-from xlac_sdk.source import SourceError
+from xlac_sdk.host.package import Packaging, ProcessorVariant
+from xlac_sdk.programs.constants import WeightsOrigin
+from xlac_sdk.source import SourceError, UnsupportedError
 from xlac_sdk.target import Request
 
 FOLDER = Path(__file__).parents[2] / "backends" / "opencl" / "xlac_opencl"
 MOST = 300  # lines of Python and templates: what a port may need beyond the SDK
+MOST_C = 140  # lines of its driver's calls in C
 
 
 def text(name: str, arch: str = "generic-gpu") -> str:
@@ -47,6 +51,37 @@ def test_a_port_is_short() -> None:
     assert (
         sum(bool(line.strip()) for file in files for line in file.read_text().splitlines()) <= MOST
     )
+    calls = (FOLDER / "host.c").read_text().splitlines()
+    assert sum(bool(line.strip()) for line in calls) <= MOST_C
+
+
+def test_the_host_is_c_without_a_device(tmp_path: Path) -> None:
+    """Its text has the kernels to the letter, and the plan."""
+    target = BACKEND.target(Request(arch="generic-gpu"))
+    (case,) = (case for case in cases(target) if case.name == "a loop with a start and a step")
+    variants = [ProcessorVariant(case.program, target)]
+    made = BACKEND.package(variants, Packaging(("cl", "c", "h")), tmp_path)
+    assert made.library == "conformance.cl"
+    text = (tmp_path / "conformance.c").read_text(encoding="utf-8")
+    kernels = (tmp_path / "conformance.cl").read_text(encoding="utf-8")
+    literals = re.findall(r'^    ("(?:[^"\\]|\\.)*"),$', text, re.MULTILINE)
+    assert "".join(map(ast.literal_eval, literals)) == kernels.replace("?", "\\?")
+    assert "CHECK(launch(context, 0, (const memory_place[]){AT(data, 0), AT(data, 256)}" in text
+
+
+def test_options_of_linked_code_are_refused(tmp_path: Path) -> None:
+    target = BACKEND.target(Request(arch="generic-gpu"))
+    case = next(iter(cases(target)))
+    variants = [ProcessorVariant(case.program, target)]
+    for wanted in (
+        Packaging(("cl",), weights=WeightsOrigin.FILE),
+        Packaging(("cl", "c"), weights=WeightsOrigin.INCBIN),
+        Packaging(("cl", "c"), static=True),
+        Packaging(("cl",), libm=False),
+    ):
+        with pytest.raises(UnsupportedError, match="opencl") as caught:
+            BACKEND.package(variants, wanted, tmp_path)
+        assert caught.value.diagnostics[0].code == "XL5011"
 
 
 def test_it_knows_the_sdk_alone() -> None:

@@ -80,22 +80,6 @@ class Artefact:
 Variants = Sequence[ProcessorVariant]
 
 
-def text_package(backend: Backend, variants: Variants, folder: Path) -> Package:
-    """The package of a backend whose artefact is one text that the driver compiles: the text, and
-    the program with its weights in separate files, for `xlac run`. Raises SourceError for several
-    variants.
-    """
-    from xlac_sdk.programs import portable
-
-    if len(variants) > 1:
-        problem = f"target '{backend.name}' compiles for one kind of device at a time"
-        raise SourceError(Diagnostic("XL5011", problem, hint="--arch names it"))
-    (variant,) = variants
-    file = backend.build(backend.emit(variant.program, variant.target), folder)
-    portable.write(folder, variant.program, variant.target)
-    return Package(file.name)
-
-
 def forms(backend: Backend, text: str) -> tuple[str, ...]:
     """The forms in a list such as `c,h`, each once. Raises SourceError for an unknown form,
     UnsupportedError for one that the backend lacks.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac_c.constants import constants
 from xlac_c.exchanges import Exchanges
 from xlac_c.kernels import functions
 from xlac_c.lowering import LoweredForC
@@ -16,11 +15,12 @@ from xlac_sdk.host import capi
 from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api, text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
+from xlac_sdk.host.capi.constants import constants
 from xlac_sdk.host.capi.entry_points import EntryPoint
 from xlac_sdk.host.capi.ranks import ranks_api
+from xlac_sdk.host.capi.render import status_text, weights_check
 from xlac_sdk.host.ranks.parts import RankParts
 from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
-from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.program import Program, Role, Step, touched
 from xlac_sdk.support.templates import template
 
@@ -138,9 +138,8 @@ def c_file(
         watched=each[0].long,
         committed=any("&never" in line for way in ways for line in way.lines),
         progress=any(" = moved(" in line for way in ways for line in way.lines),
-        header_bytes=HEADER,
-        hash_step=STEP,
-        hash_mix=MIX,
+        weights_check=weights_check(api) if api.mapped else "",
+        status_text=status_text(api, api.texts),
     )
 
 

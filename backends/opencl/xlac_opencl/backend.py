@@ -12,7 +12,9 @@ from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.module import module_text
 from xlac_sdk.host.capi import identifier
-from xlac_sdk.host.package import Package, Packaging, Variants, text_package
+from xlac_sdk.host.device_c.driver import HostDriver
+from xlac_sdk.host.device_c.package import text_package
+from xlac_sdk.host.package import Package, Packaging, Variants
 from xlac_sdk.host.runner import Runner
 from xlac_sdk.lowering.grids import grids
 from xlac_sdk.programs.program import Program
@@ -20,12 +22,20 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.templates import template
 from xlac_sdk.target import Request, Target
 
+HOST = HostDriver(
+    OPENCL,
+    "devices with OpenCL 1.2",
+    (Path(__file__).parent / "host.c").read_text(encoding="utf-8"),
+    "-lOpenCL",
+    {"BUILD_OPTIONS": f'"{OPTIONS} {EXACT}"'},
+)
+
 
 class OpenCLBackend(Backend):
     """Any device with OpenCL 1.2; `opencl:1` is the second of this machine."""
 
     name = "opencl"
-    forms = usual = ("cl",)
+    forms, usual = ("cl", "c", "h"), ("cl",)
     warps = (8, 16, 32, 64)
 
     def __init__(self, number: int = 0) -> None:
@@ -60,4 +70,4 @@ class OpenCLBackend(Backend):
         return Runner(device, grids(program, target))
 
     def package(self, variants: Variants, wanted: Packaging, folder: Path) -> Package:
-        return text_package(self, variants, folder)
+        return text_package(self, variants, wanted, folder, HOST)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api
 from xlac_sdk.host.capi.arguments import ArrayArgument
+from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.sizes import alone
 from xlac_sdk.support.templates import template
 
@@ -75,6 +77,19 @@ def cmake_package(api: Api, library: str = "") -> str:
     """
     kind = "SHARED" if library.endswith((".so", ".dylib", ".dll")) else "STATIC"
     return render("config.cmake.j2", api, library=library, kind=kind)
+
+
+def weights_check(api: Api) -> str:
+    """The functions `check_header` and `NAME_check_weights` of a C file, for weights of callers."""
+    constants = {"header_bytes": HEADER, "hash_step": STEP, "hash_mix": MIX}
+    return render("weights_check.c.j2", api, **constants).rstrip("\n")
+
+
+def status_text(api: Api, texts: Sequence[str]) -> str:
+    """The function `NAME_status_text` of a C file; `texts` has that of each number, then
+    that of any other.
+    """
+    return render("status_text.c.j2", api, texts=texts).rstrip("\n")
 
 
 def render(name: str, api: Api, **facts: Any) -> str:

@@ -1,0 +1,51 @@
+"""Packages of backends whose artefact is one text that a driver compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from xlac_sdk.backend import Backend
+from xlac_sdk.host.device_c.driver import HostDriver
+from xlac_sdk.host.device_c.program import host_program
+from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
+from xlac_sdk.lowering.grids import grids
+from xlac_sdk.programs import portable
+from xlac_sdk.programs.constants import WeightsOrigin
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
+
+
+def text_package(
+    backend: Backend,
+    variants: Sequence[ProcessorVariant],
+    wanted: Packaging,
+    folder: Path,
+    driver: HostDriver | None = None,
+) -> Package:
+    """The package of a backend whose artefact is one text that the driver compiles: the text, and
+    the program with its weights in separate files, for `xlac run`. With `driver` a backend has the
+    forms `c` and `h` too: the host's side as C, to which callers may give the file of weights.
+
+    Raises SourceError for several variants, UnsupportedError for options of linked code.
+    """
+    if len(variants) > 1:
+        problem = f"target '{backend.name}' compiles for one kind of device at a time"
+        raise SourceError(Diagnostic("XL5011", problem, hint="--arch names it"))
+    host = driver is not None and bool({"c", "h"} & set(wanted.forms))
+    outside = wanted.weights is not WeightsOrigin.EMBED and not host
+    if outside or wanted.static or not wanted.libm:
+        named = "--weights is for --emit c" if outside and driver is not None else ""
+        named = named or "--weights, --static and --no-libm are for code that is linked"
+        problem = f"{named}: target '{backend.name}' reads weights from a file of its own"
+        raise UnsupportedError(Diagnostic("XL5011", problem))
+    (variant,) = variants
+    sources = backend.emit(variant.program, variant.target)
+    file = backend.build(sources, folder)
+    portable.write(folder, variant.program, variant.target)
+    if driver is not None and host:
+        ((_, text),) = sources.items()
+        program = grids(variant.program, variant.target)
+        files = host_program(program, text, driver, backend.name, wanted.weights)
+        for name, written in files.items():
+            (folder / name).write_text(written, encoding="utf-8")
+    return Package(file.name)

@@ -1,0 +1,85 @@
+"""Programs on a device whose host runs the C that the SDK writes of their launch plans."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlac_sdk.dtypes import Array
+from xlac_sdk.host.capi.names import identifier
+from xlac_sdk.host.shared_library import SharedLibrary
+from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.sizes import of_call
+
+WARNINGS = ("-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-type-limits")
+
+
+class HostProgram:
+    """An Executable over `NAME.c`: compiled, opened on device 0, and called by ctypes."""
+
+    def __init__(
+        self,
+        files: Mapping[str, str],
+        program: Program,
+        links: Sequence[str],
+        weights: bytes | None = None,
+    ) -> None:
+        self.program, self.name = program, identifier(program.name)
+        self.context = ctypes.c_void_p()
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+            command = ["cc", "-O1", *WARNINGS, "-fPIC", "-shared", f"{self.name}.c"]
+            command += ["-o", "host.so", *links]
+            done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
+            assert not done.returncode, done.stderr[:4000]
+            self.library = SharedLibrary(str(Path(folder) / "host.so"))
+        given = [] if weights is None else [weights, ctypes.c_size_t(len(weights))]
+        self.opened = self.call("open", ctypes.byref(self.context), 0, *given)
+
+    def call(self, function: str, *given: Any) -> int:
+        """A function's status."""
+        return int(self.library[f"{self.name}_{function}"](*given))
+
+    def text(self, function: str, given: Any) -> str:
+        """What a function says."""
+        says = self.library[f"{self.name}_{function}"]
+        says.restype = ctypes.c_char_p
+        return str(says(given).decode())
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Reads `inputs`, writes `outputs`, by name."""
+        sizes = of_call(self.program, inputs)
+        given: list[Any] = [(ctypes.c_int64 * len(sizes))(*sizes.values())] if sizes else []
+        arrays = [np.ascontiguousarray(inputs[slot.name]) for slot in self.program.inputs]
+        arrays += [outputs[slot.name] for slot in self.program.outputs]
+        given += [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+        status = self.opened or self.call("run", self.context, *given)
+        assert not status, (self.text("status_text", status), self.text("message", self.context))
+
+    def reset(self) -> None:
+        """Sets the state to zero."""
+        assert not self.call("reset", self.context)
+
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """Not part of the C interface."""
+        raise NotImplementedError
+
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Not part of the C interface."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Closes the context, as the collector does."""
+        if self.context:
+            self.call("close", self.context)
+        self.context = ctypes.c_void_p()
+
+    def __del__(self) -> None:
+        self.close()
