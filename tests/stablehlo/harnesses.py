@@ -144,6 +144,34 @@ def check_factors(group: str, found: list[Any], wanted: list[Any]) -> None:
             raise Differs(f"{name} differs by {np.max(far)}, {np.min(allowed)} is allowed")
 
 
+def check_eigen(params: Any, a: Any, found: list[Any], wanted: list[Any]) -> None:
+    """Eigenvalues are XLA's in some order, within 60 n eps |a| times the condition of the
+    eigenvectors, and vectors, which have length 1, solve their equations within 60 n eps |a|.
+    Raises Differs.
+    """
+    for x, y in zip(found, wanted, strict=True):
+        if x.dtype != y.dtype or x.shape != y.shape:
+            raise Differs(f"{x.dtype}{list(x.shape)} is not {y.dtype}{list(y.shape)}")
+    size = a.shape[-1]
+    values, *vectors = (np.asarray(x) for x in found)
+    sides = [k for k in ("left", "right") if params[f"compute_{k}_eigenvectors"]]
+    allowed = 60 * size * np.finfo(values.dtype).eps * np.linalg.norm(a, axis=(-2, -1))
+    for side, v in zip(sides, vectors, strict=True):
+        matrix, w = (turned(a), values.conj()) if side == "left" else (a, values)
+        far = np.linalg.norm(matrix @ v - v * w[..., None, :], axis=-2)
+        if not np.all(far <= allowed[..., None]):
+            raise Differs(f"{side} eigenvectors: {np.max(far)}, {np.min(allowed)} is allowed")
+        if not np.allclose(np.linalg.norm(v, axis=-2), 1.0, atol=1e-5):
+            raise Differs(f"{side} eigenvectors are not of length 1")
+    for at in np.ndindex(*a.shape[:-2]):
+        rest, limit = list(values[at]), allowed[at]
+        limit *= np.linalg.cond(np.linalg.eig(a[at])[1]) if size else 1.0
+        for value in np.asarray(wanted[0])[at]:
+            nearest = rest.pop(int(np.argmin(np.abs(np.array(rest) - value))))
+            if not abs(nearest - value) <= limit:
+                raise Differs(f"the eigenvalue {nearest} for {value}, {limit} is allowed")
+
+
 def numbers(a: Any, b: Any, tolerance: float) -> None:
     finite = np.isfinite(b)
     with np.errstate(all="ignore"):
@@ -169,7 +197,9 @@ def outcome(harness: Any) -> str:
         found = jax.tree.leaves(xlac.from_jax(function, *arguments)(*arguments))
         if len(found) != len(wanted):
             return f"{len(found)} results instead of {len(wanted)}"
-        if factors(harness.group_name, wanted):
+        if harness.group_name == "eig":
+            check_eigen(harness.params, np.asarray(arguments[0]), found, wanted)
+        elif factors(harness.group_name, wanted):
             check_factors(harness.group_name, found, wanted)
         else:
             for a, b in zip(found, wanted, strict=True):

@@ -112,7 +112,45 @@ def test_results_of_real_matrices_are_those_of_jax(name: str) -> None:
         np.testing.assert_allclose(x, y, 1e-10, 1e-10)
 
 
-def test_eigenvalues_of_general_matrices_are_refused() -> None:
-    a = np.eye(2, dtype=np.float32)
-    with pytest.raises(SourceError, match=r"lapack_sgeev_ffi.*XL7209|XL7209.*lapack_sgeev_ffi"):
-        xlac.from_jax(jnp.linalg.eig, a)(a)
+SPECTRA: dict[str, Callable[[Any], Any]] = {
+    "eig": lambda a: jax.lax.linalg.eig(a, compute_left_eigenvectors=True),
+    "eigvals": jnp.linalg.eigvals,
+    "schur": lambda a: jax.lax.linalg.schur(a),
+    "complex schur": lambda a: scipy_linalg.schur(a, output="complex"),
+    "roots": lambda a: jnp.roots(a[0, 0], strip_zeros=False),
+    "sqrtm": lambda a: scipy_linalg.sqrtm(a[0] @ a[0].conj().T),
+    "gradient of eigvals": jax.grad(lambda a: jnp.abs(jnp.linalg.eigvals(a)).sum()),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+@pytest.mark.sampled(2)
+def test_spectra_of_general_matrices_are_those_of_jax(name: str, dtype: Any) -> None:
+    """What neither signs nor the order of eigenvalues change."""
+    a = RNG.normal(size=(2, 4, 4)).astype(dtype)
+    if dtype is np.complex64:
+        a = (a + 1j * RNG.normal(size=a.shape)).astype(dtype)
+
+    def found(called: Any) -> list[Any]:
+        results = [np.asarray(x) for x in jax.tree.leaves(called(a))]
+        if name == "eig":
+            w, u, v = results
+            made = [v * w[..., None, :] @ np.linalg.inv(v), u @ np.linalg.inv(u * w[..., None, :])]
+            return [np.sort_complex(w.astype(complex)), made[0], np.conj(made[1])]
+        if "schur" in name:
+            t, z = results
+            return [z @ t @ np.conj(np.swapaxes(z, -1, -2)), np.tril(t, -2)]
+        return [np.sort_complex(x) if x.ndim < 2 or name == "eigvals" else x for x in results]
+
+    with jax.enable_x64(True):
+        ours, theirs = found(xlac.from_jax(SPECTRA[name], a)), found(jax.jit(SPECTRA[name]))
+    exact = 1e-10 if dtype is np.float64 else 2e-3
+    for x, y in zip(ours, theirs, strict=True):
+        assert x.dtype == y.dtype and x.shape == y.shape
+        np.testing.assert_allclose(x, y, exact, exact)
+
+
+def test_sorted_schur_forms_are_refused() -> None:
+    with pytest.raises((SourceError, NotImplementedError), match="sort"):
+        xlac.from_jax(lambda a: jax.lax.linalg.schur(a, sort_eig_vals=True), np.eye(2))(np.eye(2))

@@ -2,6 +2,6 @@
 them.
 """
 
-from xlac.frontends.stablehlo.ops.lapack import operations, parts
+from xlac.frontends.stablehlo.ops.lapack import operations, parts, spectra
 
-__all__ = ["operations", "parts"]
+__all__ = ["operations", "parts", "spectra"]

@@ -1,0 +1,272 @@
+"""Hessenberg matrices made triangular by the QR iteration with implicit shifts, as LAPACK's lahqr.
+
+Each sweep takes the lowest block of each matrix of a batch that is not finished, and moves a bulge
+down its subdiagonal by small reflections: of three rows for real matrices, two of whose shifts are
+conjugate, and of two rows for complex ones. What a sweep leaves below the diagonal becomes 0 where
+it is small, which divides the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xlac.frontends.complex.linalg.numbers import (
+    Numbers,
+    back,
+    cut,
+    each,
+    magnitude,
+    rank,
+    real,
+    select,
+    sub,
+)
+from xlac.frontends.complex.linalg.reflections import reflection
+from xlac.frontends.complex.linalg.shifts import AT_TOP, double_shift, single_shift
+from xlac.ir.dims import Shape
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.control.control import While
+from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
+from xlac_sdk.dtypes import DType
+
+SWEEPS = 30  # at most, for each row; two or three suffice
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBlock:
+    """The first and the last row of the block that a matrix works on, (…), i64. A matrix that is
+    finished has the number of its rows as the first and -1 as the last.
+    """
+
+    first: Node
+    last: Node
+
+    def active(self) -> Node:
+        """Whether a matrix is not finished."""
+        return build.compare(self.last, "ge", 0)
+
+
+def iterated(h: Numbers, z: Numbers) -> tuple[Numbers, Numbers, Node]:
+    """T, and Z* from that of h: triangular, but for blocks of two rows of real matrices, with
+    Z T Z* as before; and whether each matrix was finished.
+    """
+    size, width = h[0].shape[-1], _width(h)
+    assert isinstance(size, int)
+    if size < width:
+        return h, z, build.full(True, h[0].shape[:-2], DType.BOOL)
+    more, count, last = width - 2, len(h), rank(h)
+
+    # for a bulge that ends below the last row
+    def padded(x: Node, columns: int) -> Node:
+        return build.pad(x, 0.0, [0] * last, [*[0] * (last - 2), more, columns])
+
+    h, window = _deflated(each(lambda x: padded(x, more), h), size)
+    z = each(lambda x: padded(x, 0), z)
+    since = build.full(0, h[0].shape[:-2], DType.I32)
+
+    def goes_on(*carried: Node) -> Node:
+        left = OpenBlock(*carried[2 * count : 2 * count + 2]).active()
+        few = build.compare(carried[-1], "lt", SWEEPS * max(10, size))
+        return build.apply1("and", _over_batch(left, "or"), few)
+
+    def sweep(*carried: Node) -> list[Node]:
+        h, z = carried[:count], carried[count : 2 * count]
+        window = OpenBlock(*carried[2 * count : 2 * count + 2])
+        since, total = carried[-2:]
+        h, z = _swept(h, z, window, size, since)
+        h, after = _deflated(h, size)
+        same = build.compare(after.last, "eq", window.last)
+        same = build.apply1("and", same, build.compare(since, "lt", 2 * AT_TOP - 1))
+        since = build.select(same, build.add(since, 1), 0)
+        return [*h, *z, after.first, after.last, since, build.add(total, 1)]
+
+    state = [*h, *z, window.first, window.last, since, build.constant(0, DType.I32)]
+    found = _while(goes_on, sweep, state)
+    h, z = (
+        each(lambda x: build.cut(x, last - 2, 0, size), tuple(found[n * count : (n + 1) * count]))
+        for n in (0, 1)
+    )
+    done = build.apply1("not", OpenBlock(*found[2 * count : 2 * count + 2]).active())
+    return each(lambda x: build.cut(x, last - 1, 0, size), h), z, done
+
+
+def _width(h: Numbers) -> int:
+    """The rows of a reflection."""
+    return 3 if len(h) == 1 else 2
+
+
+def _while(
+    condition: Callable[..., Node], body: Callable[..., list[Node]], first: Sequence[Node]
+) -> Sequence[Node]:
+    """The values after a loop."""
+    types = [f.type for f in first]
+    loop = While(build.graph("left", types, condition), build.graph("step", types, body))
+    return build.results(Node.of(loop, *first))
+
+
+def _over_batch(x: Node, how: str) -> Node:
+    """One number of all matrices."""
+    return build.reduce(x, how, tuple(range(x.type.rank))) if x.type.rank else x
+
+
+def _line(x: Numbers, row: int, column: int, count: int) -> Numbers:
+    """`count` numbers of matrices from a place on, along a parallel of the diagonal: (…, count)."""
+    (*batch, size), first = x[0].shape[:-1], row
+    assert isinstance(size, int)
+    start = first * size + column
+
+    def line(part: Node) -> Node:
+        flat = build.reshape(part, (*batch, size * size))
+        return build.cut(flat, len(batch), start, start + (count - 1) * (size + 1) + 1, size + 1)
+
+    return each(line, x)
+
+
+def _lines(h: Numbers, size: int) -> tuple[Numbers, Numbers, Numbers]:
+    """The diagonal, the numbers below it and those above it."""
+    return _line(h, 0, 0, size), _line(h, 1, 0, size - 1), _line(h, 0, 1, size - 1)
+
+
+def _deflated(h: Numbers, size: int) -> tuple[Numbers, OpenBlock]:
+    """The matrices with what is small below the diagonal set to 0, and their next blocks. Small is
+    what Ahues and Tisseur call so (LAPACK Working Note 122).
+    """
+    width, last = _width(h), rank(h)
+    d, below, above = _lines(h, size)
+    small = _small(magnitude(below), magnitude(above), d, size)
+    shape = h[0].shape
+    padding = build.full(False, (*shape[:-2], width - 1), DType.BOOL)
+    zeroed = build.back(build.concat([small, padding], last - 2), shape, (last - 2,))
+    row, column = (build.iota(shape, last - k) for k in (2, 1))
+    zeroed = build.apply1("and", zeroed, build.compare(row, "eq", build.add(column, 1)))
+    return select(zeroed, real(0.0, h), h), _window(build.apply1("not", small), size, width)
+
+
+def _small(below: Node, above: Node, d: Numbers, size: int) -> Node:
+    """Whether numbers below the diagonal are so small that they count as 0."""
+    info, axis = np.finfo(below.type.dtype.numpy), below.type.rank - 1
+    eps, least = float(info.eps), float(info.tiny) * size / float(info.eps)
+    upper, lower = (cut(d, axis, k, size - 1 + k) for k in (0, 1))
+    gap = magnitude(sub(upper, lower))
+    beside = build.add(magnitude(upper), magnitude(lower))
+    low = [*[0] * axis, 1]
+    around = build.pad(below, 0.0, low, low)
+    around = build.add(build.cut(around, axis, 0, size - 1), build.cut(around, axis, 2, size + 1))
+    beside = build.select(build.compare(beside, "eq", 0.0), around, beside)
+    large, little = build.maximum(below, above), build.minimum(below, above)
+    own = magnitude(lower)
+    most, other = build.maximum(own, gap), build.minimum(own, gap)
+    total = build.add(large, most)
+    total = build.select(build.compare(total, "eq", 0.0), 1.0, total)
+    product = build.mul(little, build.div(large, total))
+    bound = build.maximum(build.mul(build.mul(other, build.div(most, total)), eps), least)
+    known = build.apply1(
+        "and",
+        build.compare(below, "le", build.mul(beside, eps)),
+        build.compare(product, "le", bound),
+    )
+    return build.apply1("or", known, build.compare(below, "le", least))
+
+
+def _window(left: Node, size: int, width: int) -> OpenBlock:
+    """The lowest blocks of at least `width` rows, where `left` (…, n - 1) says which numbers below
+    the diagonal are not 0.
+    """
+    axis = left.type.rank - 1
+    long = left
+    for k in range(1, width - 1):
+        both = (build.cut(left, axis, n, size - width + 1 + n) for n in (0, k))
+        long = build.apply1("and", *both)
+    number = build.iota(long.shape, axis)
+    last = build.reduce(build.select(long, build.add(number, width - 1), -1), "max", axis)
+    ends = build.add(build.iota(left.shape, axis), 1)
+    within = build.compare(ends, "lt", build.back(last, left.shape, (axis,)))
+    starts = build.apply1("and", build.apply1("not", left), within)
+    first = build.reduce(build.select(starts, ends, 0), "max", axis)
+    return OpenBlock(build.select(build.compare(last, "lt", 0), size, first), last)
+
+
+def _swept(
+    h: Numbers, z: Numbers, window: OpenBlock, size: int, since: Node
+) -> tuple[Numbers, Numbers]:
+    """The matrices after one sweep of their blocks."""
+    count, width = len(h), _width(h)
+    shift = double_shift if width == 3 else single_shift
+    start = shift(*_lines(h, size), window.first, window.last, since)
+    first, end = _over_batch(window.first, "min"), _over_batch(window.last, "max")
+
+    def goes_on(*carried: Node) -> Node:
+        return build.compare(carried[0], "lt", carried[1])
+
+    def step(*carried: Node) -> list[Node]:
+        number, end, low, high, *rest = carried
+        h, z, start = (tuple(rest[n * count : (n + 1) * count]) for n in range(3))
+        moved = _chased(h, z, start, OpenBlock(low, high), number)
+        return [build.add(number, 1), end, low, high, *moved, *start]
+
+    state = [first, end, window.first, window.last, *h, *z, *start]
+    found = _while(goes_on, step, state)[4:]
+    return tuple(found[:count]), tuple(found[count : 2 * count])
+
+
+def _chased(
+    h: Numbers, z: Numbers, start: Numbers, window: OpenBlock, number: Node
+) -> tuple[Node, ...]:
+    """The matrices with the bulge moved from row `number` on by one row; `start` (…, 2 or 3) are
+    the columns that begin it.
+    """
+    batch, (size,), width, last = h[0].shape[:-2], h[0].shape[-1:], _width(h), rank(h)
+    before = build.maximum(build.sub(number, 1), 0)
+    head = build.compare(window.first, "eq", number)
+    on = build.apply1(
+        "and", build.compare(window.first, "le", number), build.compare(window.last, "gt", number)
+    )
+
+    def wide(x: Node, shape: Shape) -> Node:
+        return build.back(x, shape, range(len(batch), len(shape)))
+
+    column = _at(h, number, before, (width, 1))
+    column = each(lambda x: build.reshape(x, (*batch, width)), column)
+    column = select(wide(head, column[0].shape), start, column)
+    column = select(wide(on, column[0].shape), column, real(0.0, column))
+    found = reflection(column, build.constant(0, DType.I64))
+    rows = _at(h, number, None, (width, size))
+    shape = rows[0].shape
+    made = select(
+        build.compare(build.iota(column[0].shape, last - 2), "eq", 0),
+        found.packed,
+        real(0.0, column),
+    )
+    known = build.apply1("and", on, build.apply1("not", head))
+    known = build.apply1(
+        "and", wide(known, shape), build.compare(build.iota(shape, last - 1), "eq", before)
+    )
+    rows = select(known, back(made, shape, (last - 1,)), found.adjoint_times(rows))
+    h = _put(h, rows, number, None)
+    columns = found.after(_at(h, None, number, (size, width)))
+    h = _put(h, columns, None, number)
+    rows = found.adjoint_times(_at(z, number, None, (width, z[0].shape[-1])))
+    return *h, *_put(z, rows, number, None)
+
+
+def _starts(x: Numbers, row: Node | None, column: Node | None) -> list[Node]:
+    zero = build.constant(0, DType.I64)
+    return [*[zero] * (rank(x) - 2), *(zero if n is None else n for n in (row, column))]
+
+
+def _at(x: Numbers, row: Node | None, column: Node | None, sizes: Shape) -> Numbers:
+    """The part of matrices, of these sizes, from a row and a column on."""
+    op = DynSlice((*x[0].shape[:-2], *sizes))
+    return each(lambda part: Node.of(op, part, *_starts(x, row, column)), x)
+
+
+def _put(x: Numbers, value: Numbers, row: Node | None, column: Node | None) -> Numbers:
+    """Matrices with a part replaced."""
+    starts = _starts(x, row, column)
+    return tuple(
+        Node.of(DynUpdate(), part, new, *starts) for part, new in zip(x, value, strict=True)
+    )
