@@ -76,3 +76,40 @@ def test_gradients_are_those_of_eager_mode(name: str) -> None:
         called(given).backward()
         found.append(given.grad)
     torch.testing.assert_close(found[1], found[0], rtol=1e-8, atol=1e-8)
+
+
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    **{
+        name: FUNCTIONS[name]
+        for name in (
+            "solve", "solve of vectors", "solve from the right", "inv", "det", "slogdet", "lu",
+            "lu_solve of the adjoint, from the right", "qr", "svdvals", "matrix_power",
+        )
+    },
+    "cholesky": lambda a: torch.linalg.cholesky(a @ a.mH + torch.eye(4, dtype=a.dtype)),
+    "eigvalsh": lambda a: torch.linalg.eigvalsh(a + a.mH),
+    "eigh": lambda a: rebuilt(*torch.linalg.eigh(a + a.mH)),
+    "eig": lambda a: rebuilt(*torch.linalg.eig(a)),
+    "triangular": lambda a: torch.linalg.solve_triangular(a, a.mT, upper=False),
+}  # fmt: skip
+
+
+def rebuilt(values: Any, vectors: Any) -> Any:
+    """The matrix of eigenvalues and eigenvectors, which does not depend on their order."""
+    wide = values.to(vectors.dtype)
+    return torch.linalg.solve(vectors, vectors * wide[..., None, :], left=False)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", COMPLEX)
+def test_results_of_complex_matrices_are_those_of_eager_mode(name: str) -> None:
+    a = torch.complex(drawn(2, 4, 4), drawn(2, 4, 4, 1)[..., 0])
+    compiled = torch.compile(COMPLEX[name], backend="xlac", options={"fallback": False})
+    torch.testing.assert_close(compiled(a), COMPLEX[name](a), rtol=1e-9, atol=1e-9)
+
+
+def test_eigenvalues_of_real_matrices_are_those_of_eager_mode() -> None:
+    a = drawn(2, 3, 3)
+    function = COMPLEX["eig"]
+    compiled = torch.compile(function, backend="xlac", options={"fallback": False})
+    torch.testing.assert_close(compiled(a), function(a), rtol=1e-9, atol=1e-9)

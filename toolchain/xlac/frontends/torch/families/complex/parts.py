@@ -126,12 +126,17 @@ def _logical(name: str) -> None:
     def builder(call: AtenCall, x: ComplexTensor, *args: Any, **named: Any) -> Node:
         """any or all of the numbers that are not 0."""
         key = f"aten.{name}" if "." in name else f"aten.{name}.default"
-        node: Node = BUILDERS[key](call, _compared("ne", x, 0.0), *args, **named)
+        node: Node = BUILDERS[key](call, not_zero(x), *args, **named)
         return node
 
 
 for _name in ("any", "any.dim", "any.dims", "all", "all.dim", "all.dims"):
     _logical(_name)
+
+
+def not_zero(x: Number) -> Node:
+    """Whether a number is not 0."""
+    return _compared("ne", x, 0.0)
 
 
 def _compared(direction: str, x: Number, y: Number) -> Node:

@@ -1,0 +1,111 @@
+"""Determinants, orthogonal factors, and eigenvalues and singular values of complex matrices."""
+
+from __future__ import annotations
+
+from xlac.frontends.complex import arithmetic
+from xlac.frontends.complex.linalg import reflections, spectra
+from xlac.frontends.complex.linalg.numbers import Numbers, cut, diagonal, each, rank, sizes, swapped
+from xlac.frontends.complex.parts import Parts, hypot
+from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
+from xlac.frontends.torch.families.complex.factors import empty, factored, tensor
+from xlac.frontends.torch.families.complex.reductions import multiplied
+from xlac.frontends.torch.table import AtenCall
+from xlac.ir.graph import Node
+from xlac.ops import build
+
+
+def _multiplied(x: Parts) -> Parts:
+    """The product of all numbers along the last axis, which is removed."""
+    a, b = multiplied(x, x[0].type.rank - 1)
+    return build.reshape(a, a.shape[:-1]), build.reshape(b, b.shape[:-1])
+
+
+def _lying(call: AtenCall, a: Numbers) -> Numbers:
+    """A matrix, or its transpose where it lies in row-major order: of which of the two the
+    derivatives of determinants read the factors.
+    """
+    return swapped(a) if call.row_major and 1 in call.used else a
+
+
+def _exchanges(pivots: Node, dtype: Node) -> Node:
+    """1, or -1 for an odd number of exchanged rows (…)."""
+    moved = build.compare(pivots, "ne", build.iota(pivots.shape, pivots.type.rank - 1))
+    signs = build.select(moved, build.full(-1.0, pivots.shape, dtype.type.dtype), 1.0)
+    return build.reduce(signs, "mul", pivots.type.rank - 1)
+
+
+@aten_complex("_linalg_det")
+def det(call: AtenCall, A: ComplexTensor) -> tuple[ComplexTensor, ComplexTensor, Node]:
+    """The determinant, and factors for the derivative."""
+    packed, pivots, _, _ = factored(_lying(call, A.parts))
+    a, b = _multiplied(_down(packed))
+    sign = _exchanges(pivots, a)
+    found = ComplexTensor(build.mul(a, sign), build.mul(b, sign))
+    return found, tensor(packed), build.add(pivots, 1)
+
+
+@aten_complex("_linalg_slogdet")
+def slogdet(call: AtenCall, A: ComplexTensor) -> tuple[ComplexTensor, Node, ComplexTensor, Node]:
+    """The sign and the logarithm of the determinant, and factors for the derivative."""
+    packed, pivots, _, _ = factored(_lying(call, A.parts))
+    down = _down(packed)
+    a, b = _multiplied(arithmetic.sign(down))
+    sign = _exchanges(pivots, a)
+    logarithm = build.reduce(build.log(hypot(*down)), "add", down[0].type.rank - 1)
+    found = ComplexTensor(build.mul(a, sign), build.mul(b, sign))
+    return found, logarithm, tensor(packed), build.add(pivots, 1)
+
+
+def _down(packed: Numbers) -> Parts:
+    a, b = diagonal(packed)
+    return a, b
+
+
+@aten_complex("geqrf")
+def geqrf(call: AtenCall, self: ComplexTensor) -> tuple[ComplexTensor, ...]:
+    """Householder reflections that make a matrix triangular."""
+    return tuple(tensor(parts) for parts in reflections.qr(self.parts))
+
+
+@aten_complex("linalg_householder_product")
+def householder_product(call: AtenCall, input: ComplexTensor, tau: ComplexTensor) -> ComplexTensor:
+    """The first columns of the product of reflections."""
+    return tensor(reflections.householder_product(input.parts, tau.parts))
+
+
+@aten_complex("linalg_qr")
+def qr(call: AtenCall, A: ComplexTensor, mode: str = "reduced") -> tuple[ComplexTensor, ...]:
+    """Orthonormal columns and a triangular factor; in mode "r" the former is an empty tensor."""
+    (rows, columns), last = sizes(A.parts), rank(A.parts)
+    packed, taus = reflections.qr(A.parts)
+    count = rows if mode == "complete" else min(rows, columns)
+    high = each(lambda x: build.apply1("triu", x), cut(packed, last - 2, 0, min(count, rows)))
+    if mode == "r":
+        return empty(call, 0), tensor(high)
+    low = cut(packed, last - 1, 0, min(count, columns))
+    if count > columns:  # columns without a reflection
+        wide = [*[0] * (last - 1), count - columns]
+        low = each(lambda x: build.pad(x, 0.0, [0] * last, wide), low)
+    return tensor(reflections.householder_product(low, taus)), tensor(high)
+
+
+@aten_complex("_linalg_eigh")
+def eigh(
+    call: AtenCall, A: ComplexTensor, UPLO: str = "L", compute_v: bool = True
+) -> tuple[Node, ComplexTensor]:
+    """Eigenvalues, and eigenvectors or an empty tensor."""
+    values, vectors = spectra.eigh(A.parts, UPLO.upper() == "L")
+    return values, tensor(vectors) if compute_v else empty(call, 1)
+
+
+@aten_complex("_linalg_svd")
+def svd(
+    call: AtenCall,
+    A: ComplexTensor,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    driver: str | None = None,
+) -> tuple[ComplexTensor, Node, ComplexTensor]:
+    """Singular values, and vectors or empty tensors."""
+    u, s, v = spectra.svd(A.parts, full_matrices and compute_uv)
+    return (tensor(u), s, tensor(v)) if compute_uv else (empty(call, 0), s, empty(call, 2))

@@ -1,0 +1,91 @@
+"""Products, variances and logic of complex numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlac.frontends.complex import arithmetic
+from xlac.frontends.complex.linalg.numbers import cut, each
+from xlac.frontends.complex.parts import Parts
+from xlac.frontends.torch.complex_tensors import ComplexTensor, Number, as_complex, aten_complex
+from xlac.frontends.torch.families.complex.parts import not_zero
+from xlac.frontends.torch.families.math.reductions import spread_of
+from xlac.frontends.torch.table import BUILDERS, AtenCall
+from xlac.ir.graph import Node
+from xlac.ir.op import normal_axis
+from xlac.ops import build
+
+
+def multiplied(x: Parts, axis: int) -> Parts:
+    """The product of all numbers along an axis, by pairs; the axis is kept with a size of 1."""
+    size, shape = x[0].shape[axis], list(x[0].shape)
+    assert isinstance(size, int)
+    shape[axis] = 1
+    if not size:
+        one = build.full(1.0, tuple(shape), x[0].type.dtype)
+        return one, build.like(0.0, one)
+    while size > 1:
+        half = size // 2
+        ends = ((0, half), (half, 2 * half), (2 * half, size))
+        first, second, rest = (cut(x, axis, *end) for end in ends)
+        a, b = arithmetic.mul((first[0], first[1]), (second[0], second[1]))
+        if size % 2:
+            a, b = build.concat([a, rest[0]], axis), build.concat([b, rest[1]], axis)
+        x, size = (a, b), half + size % 2
+    return x
+
+
+def _product(call: AtenCall, x: Number, axis: int) -> ComplexTensor:
+    found = multiplied(as_complex(x, call.dtype).parts, axis)
+    a, b = each(lambda part: build.reshape(part, call.shape), found)
+    return ComplexTensor(a, b)
+
+
+@aten_complex("prod")
+def prod_all(call: AtenCall, x: Number, dtype: Any = None) -> ComplexTensor:
+    """The product of all elements."""
+    parts = as_complex(x, call.dtype).parts
+    a, b = each(lambda part: build.reshape(part, (-1,)), parts)
+    return _product(call, ComplexTensor(a, b), 0)
+
+
+@aten_complex("prod.dim_int")
+def prod_dim(
+    call: AtenCall, x: Number, dim: int, keepdim: bool = False, dtype: Any = None
+) -> ComplexTensor:
+    """The product over one axis."""
+    wide = as_complex(x, call.dtype)
+    rank = wide.real.type.rank
+    return _product(call, wide, normal_axis(dim, rank)) if rank else wide
+
+
+@aten_complex("var.correction")
+def var(call: AtenCall, x: ComplexTensor, *args: Any, **named: Any) -> Node:
+    """The variance: that of the real parts and that of the imaginary ones, added."""
+    builder = BUILDERS["aten.var.correction"]
+    return build.add(*(builder(call, part, *args, **named) for part in x.parts))
+
+
+@aten_complex("var_mean.correction")
+def var_mean(
+    call: AtenCall,
+    x: ComplexTensor,
+    dim: Any = None,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Node, ComplexTensor]:
+    """The variance, as in `var`, and the mean."""
+    less = 1 if correction is None else correction
+    (one, a), (two, b) = (spread_of(call, part, dim, less, keepdim) for part in x.parts)
+    return build.add(one, two), ComplexTensor(a, b)
+
+
+def _logic(name: str) -> None:
+    @aten_complex(name)
+    def builder(call: AtenCall, *numbers: Number) -> Any:
+        """Logic of whether numbers are not 0."""
+        return BUILDERS[f"aten.{name}.default"](call, *map(not_zero, numbers))
+
+
+for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+    _logic(_name)
