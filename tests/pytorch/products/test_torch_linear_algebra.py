@@ -82,8 +82,17 @@ COMPLEX: dict[str, Callable[[Any], Any]] = {
     **{
         name: FUNCTIONS[name]
         for name in (
-            "solve", "solve of vectors", "solve from the right", "inv", "det", "slogdet", "lu",
-            "lu_solve of the adjoint, from the right", "qr", "svdvals", "matrix_power",
+            "solve",
+            "solve of vectors",
+            "solve from the right",
+            "inv",
+            "det",
+            "slogdet",
+            "lu",
+            "lu_solve of the adjoint, from the right",
+            "qr",
+            "svdvals",
+            "matrix_power",
         )
     },
     "cholesky": lambda a: torch.linalg.cholesky(a @ a.mH + torch.eye(4, dtype=a.dtype)),
@@ -91,7 +100,7 @@ COMPLEX: dict[str, Callable[[Any], Any]] = {
     "eigh": lambda a: rebuilt(*torch.linalg.eigh(a + a.mH)),
     "eig": lambda a: rebuilt(*torch.linalg.eig(a)),
     "triangular": lambda a: torch.linalg.solve_triangular(a, a.mT, upper=False),
-}  # fmt: skip
+}
 
 
 def rebuilt(values: Any, vectors: Any) -> Any:
