@@ -125,7 +125,7 @@ SPECTRA: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", SPECTRA)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(7)
 def test_spectra_of_general_matrices_are_those_of_jax(name: str, dtype: Any) -> None:
     """What neither signs nor the order of eigenvalues change."""
     a = RNG.normal(size=(2, 4, 4)).astype(dtype)

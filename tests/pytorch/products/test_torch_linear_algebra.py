@@ -109,7 +109,7 @@ def rebuilt(values: Any, vectors: Any) -> Any:
     return torch.linalg.solve(vectors, vectors * wide[..., None, :], left=False)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", COMPLEX)
 def test_results_of_complex_matrices_are_those_of_eager_mode(name: str) -> None:
     a = torch.complex(drawn(2, 4, 4), drawn(2, 4, 4, 1)[..., 0])

@@ -112,7 +112,7 @@ def judged(a: Array, t: Array, z: Array) -> None:
 
 @pytest.mark.parametrize("kind", [float, complex])
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(8)
 def test_what_iterations_fail_on(kind: type, size: int) -> None:
     like = np.zeros((size, size), kind)
     forms = program(lambda a: merged(schur(a)[:2]), like)
@@ -135,7 +135,7 @@ def test_what_iterations_fail_on(kind: type, size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.complex64, np.float32, np.complex128])
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(4)
 def test_compiled_forms(kind: type) -> None:
     """A batch whose matrices need sweeps of different numbers, for cpu."""
     a = np.random.default_rng(2).normal(size=(3, 6, 6)).astype(kind)
