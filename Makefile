@@ -51,8 +51,8 @@ test-mpi: $(VENV)/.tested ## models among two to four processes that mpirun star
 	command -v mpirun mpicc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev; }
 	$(BIN)/python -m pytest --mpi -rs tests/mpi
 
-test-fleets: $(VENV)/.tested ## a model over many rows by the workers of Dask, some of them killed: a minute
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[fleets]"
+test-fleets: $(VENV)/.tested ## a model over many rows by the workers of Dask and Ray, some of them killed: two minutes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[fleets,ray]"
 	$(BIN)/python -m pytest --all -rs tests/fleet
 
 test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; transformers too where PyTorch is installed

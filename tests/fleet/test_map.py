@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from xlac.artefact.loader import load
 from xlac.cli import status
-from xlac.fleet.engines import by_dask, by_processes
+from xlac.fleet.engines import by_dask, by_processes, by_ray
 from xlac.fleet.job import MapJob, RowRange, all_parts, begin, compute, tidy
 from xlac_sdk.dtypes import Array
 from xlac_sdk.source import SourceError
@@ -123,20 +124,43 @@ def test_what_cannot_be_mapped(folder: Path, text: str, problem: str) -> None:
     assert caught.value.diagnostics[0].code == "XL7815"
 
 
-DASK = find_spec("distributed") is not None
+# of each engine: its package, what runs the parts, and a word in the command of its workers
+ENGINES: dict[str, tuple[str, Callable[..., None], str]] = {
+    "processes": ("xlac", by_processes, "spawn_main"),
+    "dask": ("distributed", partial(by_dask, scheduler=None), "spawn_main"),
+    "ray": ("ray", partial(by_ray, scheduler=None), "ray::compute"),
+}
+
+
+def needs(engine: str) -> None:
+    if find_spec(ENGINES[engine][0]) is None:
+        pytest.skip(f"{engine} is not installed: make test-fleets")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["processes", "dask"])
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_a_mistake_of_a_worker_is_told(folder: Path, engine: str) -> None:
+    """As in one process: a model that is gone when a part is computed."""
+    needs(engine)
+    save(folder, 8)
+    assert status(["build", "m.yaml", "-o", "out/model", "--dim", "n"]) == 0
+    job = MapJob.of(Path("out/model"), ["?.npz"], Path("out"), 4)
+    parts = begin(job)
+    (folder / "out" / "model" / "manifest.json").unlink()
+    with pytest.raises(SourceError, match="is not an artefact"):
+        ENGINES[engine][1](job, parts, 1, lambda rows: None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ENGINES)
 def test_killed_workers(folder: Path, engine: str) -> None:
     """10,000 rows in 200 parts, while a worker is killed twice."""
-    if engine == "dask" and not DASK:
-        pytest.skip("Dask is not installed: make test-fleets")
+    needs(engine)
+    _, run, word = ENGINES[engine]
     x = save(folder, 10_000)
     assert status(["build", "m.yaml", "-o", "out/model", "--dim", "n"]) == 0
     job = MapJob.of(Path("out/model"), ["?.npz"], Path("out"), 50)
     parts, killed, ended = begin(job), [0], Event()
-    run = partial(by_dask, scheduler=None) if engine == "dask" else by_processes
 
     def kill() -> None:
         """A worker, when some parts are there, and again when more are."""
@@ -144,10 +168,11 @@ def test_killed_workers(folder: Path, engine: str) -> None:
             while len(list((folder / "out").glob("part-*.npz"))) < count:
                 if ended.wait(0.01):
                     return
-            workers = children(os.getpid(), "spawn_main")
-            if workers:
-                os.kill(workers[-1], signal.SIGKILL)
-                killed[0] += 1
+            while not (workers := children(os.getpid(), word)):
+                if ended.wait(0.001):
+                    return
+            os.kill(workers[-1], signal.SIGKILL)
+            killed[0] += 1
 
     killer = Thread(target=kill)
     killer.start()

@@ -1,4 +1,4 @@
-"""What runs the parts of a map: processes of this machine, or the workers of Dask."""
+"""What runs the parts of a map: processes of this machine, or the workers of Dask or Ray."""
 
 from __future__ import annotations
 
@@ -58,6 +58,32 @@ def by_dask(
         except dask.KilledWorker:
             left = sum(not job.place(rows).exists() for rows in parts)
             raise _ended(left) from None
+
+
+def by_ray(
+    job: MapJob, parts: Sequence[RowRange], workers: int, done: Done, scheduler: str | None
+) -> None:
+    """The workers of a cluster of Ray, by its address, or of one that is started here. Raises
+    UnavailableError where workers end again and again.
+    """
+    with needed("--engine ray"):
+        ray: Any = import_module("ray")
+    about: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False}
+    ray.init(**({"address": scheduler} if scheduler else about), log_to_driver=False)
+    problems = ray.exceptions
+    try:
+        task = ray.remote(num_cpus=1, max_retries=RETRIES)(compute)
+        waiting = [task.remote(job, rows) for rows in parts]
+        while waiting:
+            ended, waiting = ray.wait(waiting)
+            for rows in ray.get(ended):
+                done(rows)
+    except problems.RayTaskError as error:
+        raise error.cause from None
+    except (problems.WorkerCrashedError, problems.NodeDiedError, problems.OutOfMemoryError):
+        raise _ended(sum(not job.place(rows).exists() for rows in parts)) from None
+    finally:
+        ray.shutdown()
 
 
 def _ended(left: int) -> UnavailableError:

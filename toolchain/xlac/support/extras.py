@@ -15,6 +15,7 @@ EXTRAS = {
     "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'",
     "llvmlite": "llvmlite", "pyarrow": "'xlac[parquet]'", "tensorboardX": "'xlac[tensorboard]'",
     "dask": "'xlac[fleets]'", "distributed": "'xlac[fleets]'",
+    "ray": "'xlac[ray]'",
     "tensorflow": "tensorflow-cpu",
     "h5py": "'xlac[keras]'",
 }  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-ENGINES = ("processes", "dask")
+ENGINES = ("processes", "dask", "ray")
 
 
 @click.command(name="map")
@@ -36,10 +36,12 @@ ENGINES = ("processes", "dask")
     type=click.Choice(ENGINES),
     default="processes",
     show_default=True,
-    help="What runs the parts: processes of this machine, or workers of Dask.",
+    help="What runs the parts: processes of this machine, or workers of Dask or Ray.",
 )
 @click.option("--workers", type=click.IntRange(1, 1024), default=2, show_default=True, metavar="N")
-@click.option("--scheduler", default=None, metavar="ADDRESS", help="Of Dask, where one runs.")
+@click.option(
+    "--scheduler", default=None, metavar="ADDRESS", help="Of Dask or Ray, where one runs."
+)
 def command(
     model: Path,
     files: tuple[str, ...],
@@ -55,12 +57,12 @@ def command(
     a part that two workers compute is there once. Workers see the same folders.
     """
     from xlac.artefact.loader import load
-    from xlac.fleet.engines import by_dask, by_processes
+    from xlac.fleet.engines import by_dask, by_processes, by_ray
     from xlac.fleet.job import MapJob, all_parts, begin, fixed_batch, tidy
     from xlac_sdk.source import Diagnostic, SourceError
 
-    if scheduler is not None and engine != "dask":
-        raise click.UsageError("--scheduler goes with --engine dask")
+    if scheduler is not None and engine == "processes":
+        raise click.UsageError("--scheduler goes with --engine dask and ray")
     out.mkdir(parents=True, exist_ok=True)
     model = _artefact(model, out)
     fixed = fixed_batch(load(model))
@@ -74,10 +76,11 @@ def command(
     if len(left) < total:
         click.echo(f"{total - len(left)} of {total} parts are there", err=True)
     computed: set[tuple[int, int]] = set()
-    if left and engine == "dask":
-        by_dask(job, left, workers, computed.add, scheduler)
-    elif left:
+    if left and engine == "processes":
         by_processes(job, left, workers, computed.add)
+    elif left:
+        by_cluster = by_ray if engine == "ray" else by_dask
+        by_cluster(job, left, workers, computed.add, scheduler)
     tidy(job)
     click.echo(f"{total} parts in {out}, {len(left)} computed now")
 
