@@ -62,7 +62,7 @@ def test_a_training_step_reduces_each_gradient_once(capsys: pytest.CaptureFixtur
         (["--mesh", "rows=2"], "the model's mesh has no axis 'rows'"),
         (["--mesh", "model=2", "--link", "fast"], "'fast' is no link"),
         (["--link", "1GB/s,1us"], "--link goes with --mesh"),
-        (["--mesh", "model=2", "--target", "c"], "c has no collectives"),
+        (["--mesh", "model=2", "--target", "cuda", "--arch", "sm_90"], "cuda has no"),
     ],
 )
 def test_mistakes(
@@ -102,3 +102,47 @@ def test_bytes_and_times() -> None:
     for text in ("", "1GB/s", "0GB/s,1us", "1,1"):
         with pytest.raises(SourceError, match="is no link"):
             NetworkLink.parse(text)
+
+
+LAYER = """\
+xlac: 1
+mesh: {data: null, model: null}
+shard: {q.weight: [model, null], up.weight: [model, null]}
+dims: {batch: {min: 1, max: 64, opt: 8}}
+inputs: {x: "f32[batch, 16, 32]", wanted: "f32[batch, 16, 32]"}
+weights: {init: {seed: 0}}
+graph:
+  n: layer_norm(x)
+  q: {op: linear, in: n, units: 32}
+  k: {op: linear, in: n, units: 32}
+  v: {op: linear, in: n, units: 32}
+  context: {op: attention, in: {q: q, k: k, v: v}, heads: 4}
+  o: {op: linear, in: context, units: 32}
+  h: x + o
+  n2: layer_norm(h)
+  up: {op: linear, in: n2, units: 64}
+  down: {op: linear, in: gelu(up), units: 32}
+  y: h + down
+outputs: [y]
+train:
+  batch: batch
+  loss: mean((y - wanted) * (y - wanted))
+  optimizer: {adamw: {lr: 0.001}}
+"""
+
+
+def test_a_step_of_a_layer_has_the_fewest_collectives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Megatron's four sums of activations, the loss, and each of 16 gradients once. The number of
+    elements of the mean needs no value gathered.
+    """
+    path = tmp_path / "layer.yaml"
+    path.write_text(LAYER, "utf-8")
+    command = ["explain", str(path), "--entry", "step", "--mesh", "data=2,model=2"]
+    assert status(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = [line.split(":")[0] for line in lines if " over " in line and " bytes, " in line]
+    assert found.count("all_reduce over model") == 4
+    assert found.count("all_reduce over data") == 1 + 16
+    assert len(found) == 4 + 1 + 16

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.collective.shard import Shard
 from xlac.ops.control.control import Pick
-from xlac.ops.tensor.leaf import Iota, Param
+from xlac.ops.tensor.dynamic import DimSize
+from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
 from xlac.spmd.propagate import Shardings, value_of
@@ -102,6 +105,9 @@ class _Partitioner:
             reason = f"{describe(node.origin, 'shard')} asks for it"
             source = self.value(node.inputs[0])
             self.locals[node, 0] = self.resharder.to(source, sharding, reason)
+        elif isinstance(op, DimSize) and isinstance(size := node.inputs[0].shape[op.axis], int):
+            known = Node.of(Const(np.asarray(size, np.int32)), origin=node.origin)
+            self.locals[node, 0] = Local(known, (), ())  # the whole's; no value need be gathered
         else:
             self._compute(node)
 
