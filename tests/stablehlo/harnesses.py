@@ -131,8 +131,8 @@ def turned(x: Any) -> Any:
 
 
 def check_factors(group: str, found: list[Any], wanted: list[Any]) -> None:
-    """Each product is within 30 n eps of the matrix, in the Frobenius norm, so that two are within 60
-    n eps of each other. Raises Differs.
+    """Each product is within 30 n eps of the matrix, in the Frobenius norm, so that two are within
+    60 n eps of each other. Raises Differs.
     """
     for a, b in zip(found, wanted, strict=True):
         if a.dtype != b.dtype or a.shape != b.shape:

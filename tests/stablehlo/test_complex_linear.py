@@ -191,6 +191,26 @@ def test_singular_values(shape: Shape, mode: str) -> None:
         assert not told.any()
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+@pytest.mark.parametrize("square", [True, False])
+@pytest.mark.sampled(2)
+def test_singular_values_without_vectors(shape: Shape, square: bool) -> None:
+    """The text states sizes of either kind for vectors, which are not computed."""
+    a, (m, n), k = random(2, *shape), shape, min(shape)
+    left, right = (m, n) if square else (k, k)
+    gives = [
+        f"tensor<2x{m}x{n}xcomplex>",
+        f"tensor<2x{k}xf64>",
+        f"tensor<2x{m}x{left}xcomplex>",
+        f"tensor<2x{right}x{n}xcomplex>",
+        "tensor<2xi32>",
+    ]
+    for _, s, u, v, told in of_both("gesdd", {"mode": "N"}, [a], gives):
+        near(s, np.linalg.svd(a, compute_uv=False))
+        assert u.shape == (2, m, left) and v.shape == (2, right, n)
+        assert not u.any() and not v.any() and not told.any()
+
+
 def test_real_matrices_are_refused() -> None:
     text = """
 module @m {

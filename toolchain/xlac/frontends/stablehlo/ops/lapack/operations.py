@@ -93,7 +93,10 @@ def gesdd(site: OperationSite) -> Built:
     """
     site.takes(1)
     a, report = site.number(0), site.results(5)[4]
-    u, s, v = build.results(Node.of(Svd(full_matrices=wants_square(site)), a))
+    mode = letter(site, "mode", "ASN")
+    u, s, v = build.results(Node.of(Svd(full_matrices=mode == "A"), a))
+    if mode == "N":
+        u, v = unwritten(site, s)
     return [a, s, u, v, unknown(s, report)]
 
 
@@ -103,13 +106,17 @@ def in_triangle(shape: Shape, lower: bool) -> Node:
     return build.compare(row, "ge" if lower else "le", column)
 
 
-def wants_square(site: OperationSite) -> bool:
-    """Whether the vectors of gesdd are those of whole square matrices. Without vectors (mode N) the
-    text states sizes of either kind.
+def unwritten(site: OperationSite, values: Node) -> list[Node]:
+    """Zeros for the vectors of gesdd in mode N, which does not compute them. The text states sizes
+    of square matrices or others.
     """
-    mode, (_, _, u, v, _) = letter(site, "mode", "ASN"), site.results(5)
-    square = u.shape[-2:-1] == u.shape[-1:] and v.shape[-2:-1] == v.shape[-1:]
-    return mode == "A" or (mode == "N" and square)
+    zeros = []
+    for stated in site.results(5)[2:4]:
+        sizes = [size for size in stated.shape if size is not None]
+        if len(sizes) < len(stated.shape):
+            site.fail("gives vectors of static sizes")
+        zeros.append(build.full(0, tuple(sizes), values.type.dtype))
+    return zeros
 
 
 def unknown(values: Node, report: TensorType) -> Node:

@@ -20,7 +20,7 @@ from xlac.frontends.stablehlo.ops.lapack.operations import (
     in_triangle,
     letter,
     unknown,
-    wants_square,
+    unwritten,
 )
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.text.elements import part_of
@@ -121,7 +121,10 @@ def gesdd(site: OperationSite) -> Built:
     """The overwritten matrix, singular values, vectors, and 1 where they were not found."""
     site.takes(1)
     a, report = _complex(site, 0), site.results(5)[4]
-    u, s, v = spectra.svd(a, wants_square(site))
+    mode = letter(site, "mode", "ASN")
+    u, s, v = spectra.svd(a, mode == "A")
+    if mode == "N":
+        u, v = ((zeros, zeros) for zeros in unwritten(site, s))
     wrong = TypedTensor(report.element, (unknown(s, report),))
     return [_value(site, a), _value(site, (s,)), _value(site, u), _value(site, v), wrong]
 
