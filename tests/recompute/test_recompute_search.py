@@ -10,8 +10,9 @@ import pytest
 from exact_solver import solved
 from recompute_problems import HALF, layered, learning, limited, problems
 
+from xlac.recompute.limited_order import bytes_above, least_above
 from xlac.recompute.order import least_memory
-from xlac.recompute.problem import Problem, usage
+from xlac.recompute.problem import Problem, Task, usage
 from xlac.recompute.search import planned
 from xlac.recompute.stages import Stages
 
@@ -97,6 +98,32 @@ def test_orders_run_right_and_take_no_more(seed: int) -> None:
         seen |= set(problem.tasks[number].writes)
     assert sorted(order) == list(range(problem.required))
     assert max(usage(problem, order)) <= max(usage(problem, range(problem.required)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_orders_for_a_limit_run_right_and_have_less_above_it(seed: int) -> None:
+    problem = layered(seed, 40) if seed % 2 else learning(seed, 12, skips=True)
+    limit, order = limited(problem, HALF), least_memory(problem)
+    other = least_above(problem, order, limit)
+    seen: set[int] = set()
+    for number in other:
+        assert all(b in seen for b in problem.tasks[number].reads)
+        seen |= set(problem.tasks[number].writes)
+    assert sorted(other) == list(range(problem.required))
+    above = bytes_above(problem, order, limit)
+    assert bytes_above(problem, other, limit) <= above
+    assert other == order or bytes_above(problem, other, limit) < above
+
+
+def test_a_gradient_that_waits_for_its_end_is_taken_early() -> None:
+    """Three results of 4 bytes, each read at the end for one byte: those bytes are computed as soon
+    as they can be.
+    """
+    tasks = [Task(1.0, (), (n,)) for n in range(3)]
+    tasks += [Task(1.0, (n,), (3 + n,)) for n in range(3)]
+    tasks.append(Task(1.0, (3, 4, 5), (6,)))
+    problem = Problem(tuple(tasks), 7, (4, 4, 4, 1, 1, 1, 1), results=frozenset({6}))
+    assert least_above(problem, range(7), 6) == [0, 3, 1, 4, 2, 5, 6]
 
 
 def test_a_plan_for_hundreds_of_tasks() -> None:

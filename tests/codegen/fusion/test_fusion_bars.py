@@ -118,6 +118,22 @@ def test_a_transcendental_that_many_elements_read_is_computed_once() -> None:
     assert "many times" in second.barriers[first.outputs[0]]
 
 
+def test_a_computed_scalar_is_never_stored_as_a_tensor() -> None:
+    """Optimizers divide tensors of equal shape by roots and powers of the number of the step: it is
+    the number that is computed once, not a tensor full of it.
+    """
+    step, shape, count = param("step", ()), (3000, 700), 12
+    root = build.sqrt(
+        build.sub(1.0, build.apply1("pow", build.constant(0.9, step.type.dtype), step))
+    )
+    root = Node.of(Broadcast(shape, ()), root)
+    sizes = [build.div(build.sqrt(param(f"v{n}", shape)), root) for n in range(count)]
+    parts = cut(*(build.sub(param(f"w{n}", shape), size) for n, size in enumerate(sizes)))
+    moved = sum(work(group).bytes for group in parts.groups)
+    stored = [o.op.mnemonic for group in parts.groups for o in group.outputs]
+    assert moved < 1.01 * 3 * count * 3000 * 700 * 4 and "broadcast" not in stored
+
+
 def test_a_reshape_costs_nothing() -> None:
     (group,) = partition(
         graph_of(build.reshape(param("x", (6, 4)), (24,))), MASKED, kind_taken=kind_taken

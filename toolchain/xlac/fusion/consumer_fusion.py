@@ -186,9 +186,11 @@ class ConsumerFusion:
 
     def _weigh(self, node: Node) -> None:
         inline = [i for i in dict.fromkeys(node.inputs) if i in self.number and i not in self.home]
-        self.weights[node] = min(
-            10_000, cost.weight_of(node) + sum(self.weights[i] for i in inline)
-        )
+        operands = sum(self.weights[i] for i in inline)
+        if isinstance(node.op, view.Broadcast) and inline:
+            # each element of the operand is computed once, and kept if that is not cheap
+            operands = operands * cost.elements(inline[0]) // max(1, cost.elements(node))
+        self.weights[node] = min(10_000, cost.weight_of(node) + operands)
         read = sum(
             cost.nbytes(i)
             for i in dict.fromkeys(node.inputs)

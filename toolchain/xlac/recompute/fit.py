@@ -13,6 +13,7 @@ from xlac.fusion.group import Group, Partition
 from xlac.memory.arena import ALIGN
 from xlac.memory.limit import MemoryLimit, check
 from xlac.memory.unplaced import Planner
+from xlac.recompute.limited_order import least_above
 from xlac.recompute.measure import Measured, in_order, measured
 from xlac.recompute.order import least_memory
 from xlac.recompute.problem import usage
@@ -93,11 +94,23 @@ def fitted(
     lowering: LoweringCache,
     state: Mapping[str, str],
 ) -> Fitted:
-    """The program of a partition with an arena of at most `limit` bytes, or the smallest found."""
+    """The program of a partition with an arena of at most `limit` bytes, from an order of its
+    groups for this limit, else from that with the lowest peak; or the smallest found.
+    """
     checkpoint("what to compute again")
-    partition = given.partition
-    whole = measured(partition, lowering.lowered(partition), lowering.target, state, given.needs)
-    ordered = in_order(whole, least_memory(whole.problem))
+    lowered = lowering.lowered(given.partition)
+    whole = measured(given.partition, lowered, lowering.target, state, given.needs)
+    lowest = least_memory(whole.problem)
+    found = []
+    for order in (least_above(whole.problem, lowest, limit), lowest):
+        found.append(_fitted(given.partition, in_order(whole, order), limit, planner))
+        if found[-1].fits or order == lowest:
+            break
+    return min(found, key=lambda one: (not one.fits, one.program.arena_bytes))
+
+
+def _fitted(partition: Partition, ordered: Measured, limit: int, planner: Planner) -> Fitted:
+    """The same from one order."""
     problem, groups = ordered.problem, ordered.groups
     plan = RecomputePlan(tuple(range(problem.required)), problem.cost, False)
     best: Fitted | None = None
@@ -111,9 +124,8 @@ def fitted(
         if best is None or program.arena_bytes < best.program.arena_bytes:
             facts = {**program.facts, "recomputed": facts_of(ordered, plan)}
             peak = groups[plan.sequence[used.index(max(used))]]
-            best = Fitted(
-                partition_now, replace(program, facts=facts), program.arena_bytes <= limit, peak
-            )
+            fits = program.arena_bytes <= limit
+            best = Fitted(partition_now, replace(program, facts=facts), fits, peak)
         if best.fits:
             break
         # the arena against the peak of live values: more by fragmentation, less where counted twice

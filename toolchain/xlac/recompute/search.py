@@ -19,6 +19,7 @@ from xlac.recompute.stages import PlanOfStages, Stages
 from xlac_sdk.support.limits import count_work
 
 WORK = 400_000  # budget of a search: task runs whose memory is computed
+UNFIT = 5  # times the budget may be used while no plan fits
 TRIED = 10  # most promising candidates whose effect is computed exactly
 LOWER = (0.95, 0.9, 0.8, 0.7)  # shares of the limit: further greedy plans start from these
 RUINED = (0.1, 0.25, 0.5)  # shares of a plan that ruin-and-recreate removes
@@ -26,8 +27,7 @@ MANY = 400  # required tasks: with more, candidates are taken without trying eac
 NOISES = (0.0, 0.5, 2.0)  # randomness of the choices that repair a plan
 RUINS = 60  # rounds of ruin-and-recreate without improvement before it ends
 ROUNDS = 3  # of annealing
-HOT, COLD = 0.03, 0.001
-"""First and last temperature of annealing, as a share of the cost."""
+HOT, COLD = 0.03, 0.001  # first and last temperature of annealing, as a share of the cost
 CHEAP, DEAR = 0.5, 30.0  # first and last price of memory beyond the limit
 ENOUGH = 1.002  # a plan within this factor of the cost without a limit ends the search
 
@@ -106,7 +106,7 @@ class _LimitSearch:
         """Whether the best plan is not good enough yet, and the budget is not used up."""
         count_work()
         enough = self.best <= (0, self.problem.cost * ENOUGH)
-        return not enough and self.stages.looked < self.work
+        return not enough and self.stages.looked < self.work * (UNFIT if self.best[0] else 1)
 
     def keep(self) -> bool:
         """Keeps the plan if it is the best so far."""
