@@ -189,3 +189,9 @@ def test_without_a_terminal_progress_is_lines(
     captured = capsys.readouterr()
     assert f"1 of {len(adds())}, 1 failed, 0 s: " in captured.err
     assert "seconds" in captured.out
+
+
+def test_a_name_that_selects_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    """Else a slip would look like a success."""
+    assert status(["backend", "test", "reference", "--only", "zzz"]) == 2
+    assert "--only zzz" in capsys.readouterr().err

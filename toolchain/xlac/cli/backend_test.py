@@ -114,7 +114,7 @@ def test(
                     and not (kernels and group.startswith(OPERATION))
                 )
             )
-    _print(report)
+    _print(report, only if not (again or resume) else "")
     if not report.ok:
         kind = f" --arch {arch}" * bool(arch) + f" --ops {spec}" * bool(spec)
         _print_how_to_repeat(f"xlac backend test {name}{kind}", first)
@@ -251,7 +251,10 @@ def _outcomes(
         yield Outcome(OPERATION + mnemonic, outcome.case, outcome.status, outcome.detail)
 
 
-def _print(report: ConformanceReport) -> None:
+def _print(report: ConformanceReport, only: str) -> None:
+    """Prints the tables. A usage error where `only` names nothing, as no case was run."""
+    if only and not report.outcomes and not any(report.operations.values()):
+        raise click.UsageError(f"--only {only}: no primitive, group or operation is called so")
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
