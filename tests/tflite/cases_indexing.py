@@ -149,16 +149,17 @@ def _images() -> Iterator[Case]:
                     align_corners=align,
                     half_pixel_centers=half,
                 )
-    yield case(
-        "RESIZE_BILINEAR_i8",
-        "RESIZE_BILINEAR",
-        q(1, 4, 5, 3),
-        const((7, 9)),
-        out=q(),
-        table="ResizeBilinearOptions",
-        align_corners=False,
-        half_pixel_centers=True,
-    )
+    for kind in ("i8", "i16"):
+        yield case(
+            f"RESIZE_BILINEAR_{kind}",
+            "RESIZE_BILINEAR",
+            q(1, 4, 5, 3, dtype=kind),
+            const((7, 9)),
+            out=q(dtype=kind),
+            table="ResizeBilinearOptions",
+            align_corners=False,
+            half_pixel_centers=True,
+        )
     boxes = np.random.default_rng(5).uniform(0, 1, (12, 4))
     scores = np.random.default_rng(6).permutation(12) / 12
     common = [

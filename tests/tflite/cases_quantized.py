@@ -19,12 +19,39 @@ def cases() -> Iterator[Case]:
         for scale in (2.0**-12, 2.0**-11, 2.0**-10, 3e-4, 0.0017, 1e-5):
             every = q(1 << 12, dtype="i16", scale=scale)
             yield case(f"{name}_i16_{scale:.5f}", name, every, out=q(dtype="i16", scale=2.0**-15))
+    yield from _tables()
+    for zero, shape in ((-113, (2, 256)), (3, (40, 7)), (-128, (60, 1)), (127, (2, 3000))):
+        x = q(*shape, scale=0.03, zero=zero)
+        name, out = "L2_NORMALIZATION", q(scale=1 / 128)
+        yield case(f"{name}_i8{zero}", name, x, out=out, table="L2NormOptions")
     yield _lstm("LSTM_i8", -15)
     yield _lstm("LSTM_i8_major", -12, major=True)
     yield _lstm("LSTM_i8_coupled", -11, coupled=True)
     yield _lstm("LSTM_i8_clipped", -12, clip=0.4)
     for rank in (1, 2):
         yield _svdf(rank)
+
+
+def _tables() -> Iterator[Case]:
+    """Functions of 16 bits by tables, and roots, which are of numbers that are not negative."""
+    for scale in (3e-4, 4e-5):
+        x = q(1 << 12, dtype="i16", scale=scale)
+        yield case(f"EXP_i16_{scale}", "EXP", x, out=q(dtype="i16", scale=1e-4))
+        for near in (False, True):
+            out = q(dtype="i16", scale=scale)
+            options = {"table": "GeluOptions", "approximate": near}
+            yield case(f"GELU_i16_{near}_{scale}", "GELU", x, out=out, **options)
+        for name, to in (("LOG", 3e-4), ("SQRT", 1e-4), ("RSQRT", 1e-3)):
+            positive, out = (q(1 << 12, dtype="i16", scale=s) for s in (scale, to))
+            steps = [("ABS", {}, [0], [1]), (name, {}, [1], [2])]
+            yield Case(f"{name}_i16_{scale}", Graph([x, positive, out], steps, [0], [2]))
+        for beta, depth in ((1.0, 1024), (0.7, 3)):
+            x, out = q(4, depth, dtype="i16", scale=scale), q(dtype="i16", scale=2.0**-15)
+            options = {"table": "SoftmaxOptions", "beta": beta}
+            yield case(f"SOFTMAX_i16_{depth}_{scale}", "SOFTMAX", x, out=out, **options)
+        yield case(
+            f"SQRT_i8_{scale}", "SQRT", q(9, 67, zero=-128), out=q(scale=0.004 + scale, zero=-100)
+        )
 
 
 def _odd_scales(source: np.random.Generator, seed: int) -> Iterator[Case]:

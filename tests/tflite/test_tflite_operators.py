@@ -16,6 +16,7 @@ from tflite_case import Array, Case
 from tflite_cases import cases
 
 import xlac
+import xlac.frontends.tflite.ops
 from xlac.frontends.loader import load
 from xlac.frontends.produced import produced
 from xlac.frontends.tflite.produced import PRODUCED

@@ -7,9 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.inverse_root import normalized
 from xlac.frontends.tflite.ops import integer_arithmetic
 from xlac.frontends.tflite.quantization import held
 from xlac.frontends.tflite.registry import operator
+from xlac.frontends.tflite.word_tables import gelu as gelu_of_reals
+from xlac.frontends.tflite.word_tables import gelu_by_tanh, softmax_of_words, tabulated
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.window import Window
@@ -93,7 +96,11 @@ def prelu(call: TFLiteCall) -> Node:
 @operator("GELU", "GeluOptions")
 def gelu(call: TFLiteCall) -> Node:
     """The Gaussian error linear unit, by tanh if `approximate`."""
-    kind = "tanh" if call.option("approximate") else "none"
+    near = call.option("approximate")
+    kind = "tanh" if near else "none"
+    result = tabulated(call, gelu_by_tanh if near else gelu_of_reals)
+    if result is not None:
+        return result
     return call.give(build.apply1("gelu", call.real(0), approximate=kind))
 
 
@@ -101,6 +108,9 @@ def gelu(call: TFLiteCall) -> Node:
 def softmax(call: TFLiteCall) -> Node:
     """Along the last axis, of beta x."""
     x, beta = call.real(0), call.option("beta")
+    result = softmax_of_words(call, beta)
+    if result is not None:
+        return result
     scaled = x if beta == 1.0 else build.mul(x, beta)
     return call.give(build.apply1("softmax", scaled, axis=-1))
 
@@ -114,6 +124,9 @@ def log_softmax(call: TFLiteCall) -> Node:
 @operator("L2_NORMALIZATION", "L2NormOptions")
 def l2_normalization(call: TFLiteCall) -> Node:
     """x over its Euclidean norm along the last axis, which is at least 1e-6."""
+    result = normalized(call)
+    if result is not None:
+        return result
     x = call.real(0)
     norm = build.sqrt(build.reduce(build.mul(x, x), "add", -1, True))
     return call.give(call.activated(build.div(x, build.maximum(norm, 1e-6))))

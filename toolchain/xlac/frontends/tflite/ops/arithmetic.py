@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
+import numpy as np
+
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.ops import integer_arithmetic
 from xlac.frontends.tflite.registry import operator
+from xlac.frontends.tflite.word_tables import tabulated
 from xlac.ir.graph import Node
+from xlac.ir.op import Array
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 _UNARY = {
-    "ABS": "abs", "CEIL": "ceil", "COS": "cos", "EXP": "exp", "FLOOR": "floor", "LOG": "log",
-    "NEG": "neg", "ROUND": "round", "SIGN": "sign", "SIN": "sin",
-    "SQRT": "sqrt", "SQUARE": "square",
+    "ABS": "abs", "CEIL": "ceil", "COS": "cos", "FLOOR": "floor", "NEG": "neg",
+    "ROUND": "round", "SIGN": "sign", "SIN": "sin", "SQUARE": "square",
 }  # fmt: skip
 _ACTIVATED: dict[str, tuple[str, str, Callable[[TFLiteCall], Node | None]]] = {
     "ADD": ("add", "AddOptions", lambda call: integer_arithmetic.added(call, 1)),
@@ -81,11 +84,29 @@ for _name, _mnemonic in _LOGIC.items():
     _logical(_name, _mnemonic)
 
 
+def _tabulated(name: str, mnemonic: str, function: Callable[[Array], Array]) -> None:
+    @operator(name)
+    def by_table(call: TFLiteCall) -> Node:
+        result = tabulated(call, function)
+        return call.give(build.apply1(mnemonic, call.real(0))) if result is None else result
+
+
+_tabulated("EXP", "exp", np.exp)
+_tabulated("LOG", "log", np.log)
+
+
 @operator("RSQRT")
 def rsqrt(call: TFLiteCall) -> Node:
     """1 / sqrt(x)."""
     result = integer_arithmetic.rsqrt(call)
     return call.give(build.apply1("rsqrt", call.real(0))) if result is None else result
+
+
+@operator("SQRT")
+def square_root(call: TFLiteCall) -> Node:
+    """The square root."""
+    result = integer_arithmetic.square_root(call)
+    return call.give(build.apply1("sqrt", call.real(0))) if result is None else result
 
 
 @operator("LOGICAL_NOT")

@@ -12,6 +12,7 @@ from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
 from xlac.frontends.tflite.file.tensors import AffineQuantization
 from xlac.frontends.tflite.multiplier import divided, multiplier
 from xlac.frontends.tflite.quantization import centred, held, rescaled, scaled
+from xlac.frontends.tflite.word_tables import tabulated
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -120,12 +121,18 @@ def hard_swish(call: TFLiteCall) -> Node | None:
 
 def rsqrt(call: TFLiteCall) -> Node | None:
     """1 / sqrt(x): of each of the 256 integers with 20 bits after the point, then brought to the
-    result's scale. The largest result stands for that of 0, and of less, which kernels refuse.
+    result's scale; of 16 bits by a table. The largest result stands for that of 0, and of less,
+    which kernels refuse.
     """
     found = _quantizations(call, 1)
-    if found is None or call[0].type.dtype is not DType.I8:
+    if found is None:
         return None
     before, after = found
+    if call[0].type.dtype is DType.I16:
+        most = np.float32(32767) * np.float32(_scale(after))
+        return tabulated(call, lambda x: np.where(x <= 0, most, 1 / np.sqrt(np.maximum(x, 0))))
+    if call[0].type.dtype is not DType.I8:
+        return None
     roots = np.floor(2.0**20 / np.sqrt(np.arange(1, 256)) + 0.5)
     table = build.constant(np.concatenate([roots[:1], roots]).astype(np.int32))
     # the kernel multiplies in f32
@@ -134,6 +141,16 @@ def rsqrt(call: TFLiteCall) -> Node | None:
     by = by._replace(exponent=by.exponent - 20)
     result = scaled(build.take(table, x, 0), by, call.out(), most=1 << 21)
     return build.select(build.compare(x, "eq", 0), 127, result)
+
+
+def square_root(call: TFLiteCall) -> Node | None:
+    """The square root of real numbers, which the kernel cuts off instead of rounding it."""
+    found = _quantizations(call, 1)
+    if found is None or call[0].type.dtype not in (DType.I8, DType.I16):
+        return None
+    root = build.apply1("sqrt", build.maximum(call.real(0), 0.0))
+    steps = build.cast(build.div(root, _scale(found[1])), DType.I32)
+    return held(build.add(steps, int(found[1].zeros[0])), call.out())
 
 
 def sigmoid_of_words(call: TFLiteCall, tanh: bool) -> Node | None:

@@ -18,7 +18,7 @@ SIDE = 1 << 20  # height or width of a result, at most
 def resize_bilinear(call: TFLiteCall) -> Node:
     """Height and width interpolated between their neighbours."""
     same = alike(call.info(0).quantization, call.out().quantization)
-    if same and call[0].type.dtype in (DType.I8, DType.U8):
+    if same and call[0].type.dtype in (DType.I8, DType.U8, DType.I16):
         return _integers(call)
     return call.give(_resized(call, call.real(0), "linear", "round_prefer_floor"))
 
@@ -28,7 +28,8 @@ ONE = 1 << 10  # integer weights have 10 fractional bits
 
 def _integers(call: TFLiteCall) -> Node:
     """Integers interpolated with weights of 10 bits; the sum rounds halves away from zero."""
-    x = build.cast(call[0], DType.I32)
+    # two weights add 20 bits
+    x = build.cast(call[0], DType.I64 if call[0].type.dtype is DType.I16 else DType.I32)
     sizes = _sizes(call)
     for axis, size in zip((1, 2), sizes, strict=True):
         old = x.shape[axis]
@@ -46,7 +47,7 @@ def _integers(call: TFLiteCall) -> Node:
         shape = [-1 if a == axis else 1 for a in range(4)]
         near, far = (build.take(x, build.constant(side), axis) for side in (low, high))
         parts = [
-            build.mul(part, build.constant(w.astype(np.int32).reshape(shape)))
+            build.mul(part, build.constant(w.reshape(shape), x.type.dtype))
             for part, w in ((near, ONE - weight), (far, weight))
         ]
         x = build.add(*parts)
