@@ -41,8 +41,8 @@ FLAGS = (*compiler.FLAGS, "-O1", "-g", *SANITIZERS)
 Array = np.ndarray[Any, Any]
 
 
-def apart(spans: Sequence[LiveRange]) -> ArenaLayout:
-    """Every buffer has a place of its own, and a gap behind it."""
+def apart(spans: Sequence[LiveRange], within: int | None = None) -> ArenaLayout:
+    """Every buffer has a place of its own, and a gap behind it; no limit holds."""
     offsets, end = [], 0
     for span in spans:
         offsets.append(end)
