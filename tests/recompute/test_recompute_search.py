@@ -126,6 +126,21 @@ def test_a_gradient_that_waits_for_its_end_is_taken_early() -> None:
     assert least_above(problem, range(7), 6) == [0, 3, 1, 4, 2, 5, 6]
 
 
+@pytest.mark.parametrize("readers", [2, 3])
+def test_readers_that_free_a_buffer_together_are_taken_early_together(readers: int) -> None:
+    """A value of 8 bytes is read for one byte each at the end, after two tasks that share 8 bytes:
+    one reader alone frees nothing, so all are moved.
+    """
+    made = range(3, 3 + readers)
+    tasks = [Task(1.0, (), (0, 1)), Task(1.0, (1,), (2,)), Task(1.0, (2,))]
+    tasks += [Task(1.0, (0,), (result,)) for result in made]
+    nbytes = (8, 1, 8, *[1] * readers)
+    problem = Problem(tuple(tasks), len(tasks), nbytes, results=frozenset(made))
+    order = least_above(problem, range(len(tasks)), 9 + readers)
+    assert order == [0, *reversed(made), 1, 2]
+    assert bytes_above(problem, order, 9 + readers) == 0
+
+
 def test_a_plan_for_hundreds_of_tasks() -> None:
     problem = learning(3, 200)
     plan = planned(problem, limited(problem, HALF), work=100_000)
