@@ -42,9 +42,10 @@ class ConsumerFusion:
         fuse: bool,
         kind_taken: KindTaken,
         apart: frozenset[Node] = frozenset(),
+        body: bool = False,
     ) -> None:
-        """Nodes of `apart` are read from memory."""
-        self.apart = apart
+        """Nodes of `apart` are read from memory; `body` as in `partition`."""
+        self.apart, self.body = apart, body
         self.target, self.fuse, self.kind_taken = target, fuse, kind_taken
         self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
         self.number = {n: i for i, n in enumerate(self.nodes)}

@@ -24,17 +24,18 @@ from xlac_sdk.target import Target
 
 
 def partition(
-    graph: Graph, target: Target, *, fuse: bool = True, kind_taken: KindTaken
+    graph: Graph, target: Target, *, fuse: bool = True, kind_taken: KindTaken, body: bool = False
 ) -> Partition:
     """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of
     its own. `kind_taken` says which composites a lowering takes whole: `codegen.claims.kind_taken`.
+    `body`: the graph is that of a loop or a branch.
     """
-    groups = _fitting(graph, target, fuse, kind_taken)
+    groups = _fitting(graph, target, fuse, kind_taken, body)
     inner: dict[Graph, Partition] = {}
     for group in groups:
         if group.kind is Kind.CONTROL:
-            for body in group.anchor.op.bodies():
-                inner[body] = partition(body, target, fuse=fuse, kind_taken=kind_taken)
+            for part in group.anchor.op.bodies():
+                inner[part] = partition(part, target, fuse=fuse, kind_taken=kind_taken, body=True)
     return Partition(graph, groups, inner)
 
 
@@ -47,11 +48,14 @@ def is_alias(group: Group) -> bool:
     )
 
 
-def _fitting(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) -> tuple[Group, ...]:
+def _fitting(
+    graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken, body: bool
+) -> tuple[Group, ...]:
     """The groups, within the buffers of a launch where the target limits them."""
     apart: frozenset[Node] = frozenset()
     while True:
-        groups = _groups(graph, target, fuse, kind_taken, apart)
+        fusion = ConsumerFusion(graph, target, fuse, kind_taken, apart, body)
+        groups = _groups(fusion)
         if not target.most_buffers or not fuse:
             return groups
         more = cuts(groups, target.most_buffers, apart)
@@ -60,14 +64,12 @@ def _fitting(graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken) ->
         apart |= more
 
 
-def _groups(
-    graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken, apart: frozenset[Node]
-) -> tuple[Group, ...]:
-    """The groups; nodes of `apart` are read from memory."""
-    fusion = ConsumerFusion(graph, target, fuse, kind_taken, apart)
+def _groups(fusion: ConsumerFusion) -> tuple[Group, ...]:
+    """The groups of the clusters of the first sweep."""
+    target = fusion.target
     why = ProducerFusion(fusion).why
     clusters = sorted((c for c in fusion.clusters if c.outputs), key=lambda c: c.key)
-    if fuse:
+    if fusion.fuse:
         clusters = join_readers(clusters, fusion.number, fusion.results, target)
         clusters = join_siblings(clusters, fusion.number, target)
     return tuple(_group(c, fusion.number, why) for c in clusters)

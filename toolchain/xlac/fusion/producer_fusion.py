@@ -15,6 +15,7 @@ from xlac.fusion.buffers import CROWDED
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
+from xlac.fusion.overwritten_operand import would_copy
 from xlac.fusion.reduction_recompute import Recompute
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
@@ -152,8 +153,10 @@ class ProducerFusion:
             )
         if user is not cluster.anchor or cluster.reduces:
             return ""
-        if cluster.kind is Kind.SCATTER and self._reads_target(user, node):
-            return "it reads what is scattered into, which is overwritten where it lies"
+        if cluster.kind in (Kind.SCATTER, Kind.UPDATE) and would_copy(
+            user, node, lambda i: i not in self.home, self.consumers.body
+        ):
+            return f"it reads what {user.op.mnemonic} overwrites where it lies"
         if isinstance(user.op, Composite) and not isinstance(user.op, Elementwise):
             return f"{user.op.called} takes its operands from memory"
         match cluster.kind:
@@ -166,24 +169,6 @@ class ProducerFusion:
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.anchor.op.mnemonic} takes its operands from memory"
-
-    def _reads_target(self, scatter: Node, node: Node) -> bool:
-        """Whether computing an operand inside a scatter's kernel would read the larger tensor that
-        is scattered into, and that tensor need not be kept otherwise.
-        """
-        x = scatter.inputs[0]
-        kept = isinstance(x.op, leaf.Param) and x.op.kind != "state"
-        if node is x or kept or cost.elements(node) >= cost.elements(x):
-            return False
-        left, seen = [node], {node}
-        while left and len(seen) < MAX_NODES:
-            inputs = left.pop().inputs
-            if x in inputs:
-                return True
-            fused = [i for i in inputs if i not in self.home and i not in seen]
-            seen.update(fused)
-            left += fused
-        return False
 
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
         """Where a floating node is computed, and how often each of its elements is computed

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xlac.fusion.group import WITHOUT_KERNELS, Group, Partition
+from xlac.fusion.group import Group, Partition, picked
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
-from xlac.memory.places import Places, Readers, Wanted
-from xlac.ops.control.control import Call, Cond, Pick, Scan
+from xlac.memory.places import Places, Readers, Wanted, in_place
+from xlac.ops.control.control import Call, Cond, Scan
 from xlac.ops.control.control import While as WhileOp
 from xlac_sdk.dtypes import DType
 from xlac_sdk.programs.program import Argument, Branch, Repeat, Step, While
@@ -27,11 +27,17 @@ Move = tuple[Node, Node, Argument]
 
 
 def control(
-    planner: MemoryPlanner, group: Group, partition: Partition, places: Places, direct: Places
+    planner: MemoryPlanner,
+    group: Group,
+    number: int,
+    partition: Partition,
+    readers: Readers,
+    places: Places,
+    direct: Places,
 ) -> list[Step]:
     """The steps of a call, a branch or a loop, around those of its bodies."""
     node = group.anchor
-    result_places = results(planner, node, group, places, direct)
+    result_places = results(planner, group, number, readers, places, direct)
     given = [planner.place(i, places) for i in node.inputs]
     for place in (*given, *result_places):
         planner.lifetimes.use(place.slot)
@@ -63,16 +69,27 @@ def control(
 
 
 def results(
-    planner: MemoryPlanner, node: Node, group: Group, places: Places, direct: Places
+    planner: MemoryPlanner,
+    group: Group,
+    number: int,
+    readers: Readers,
+    places: Places,
+    direct: Places,
 ) -> list[Argument]:
-    """Places for every result of a control operation, assigned to the nodes that pick them."""
+    """Places for every result of a control operation, assigned to the nodes that pick them: where
+    they are wanted, where an operand is that nothing else reads, or new.
+    """
+    node = group.anchor
     picks: dict[int, list[Node]] = {}
-    for output in group.outputs:
-        picks.setdefault(output.op.index if isinstance(output.op, Pick) else 0, []).append(output)
+    for output, index in picked(group):
+        picks.setdefault(index, []).append(output)
+    operands = dict(in_place(group, planner.lowerings))
     result_places = []
-    for number, type in enumerate(node.results):
-        mine = picks.get(number, [])
+    for index, type in enumerate(node.results):
+        mine = picks.get(index, [])
         place = next((direct[n] for n in mine if n in direct), None)
+        if place is None and len(mine) == 1 and mine[0] in operands:
+            place = planner.reusable(operands[mine[0]], mine[0], number, readers, places)
         place = place or planner.temporary(type, node.origin)
         for pick in mine:
             places[pick] = place
@@ -165,38 +182,18 @@ def advance(
     """
     wanted: Wanted = []
     late: Wanted = []
-    readers = Readers.of(partition)
+    readers = Readers.of(partition, planner.lowerings)
+    replaced: dict[Argument, Node] = {}
     for parameter, node, place in moves:
         if node is not parameter:
-            safe = overwritable(planner, partition, readers, parameter, node) and all(
-                node is not w for w, _ in wanted
-            )
+            safe = readers.overwritable(parameter, node) and all(node is not w for w, _ in wanted)
             (wanted if safe else late).append((node, place))
-    steps = planner.block(partition, known, [*wanted, *others])
+            replaced[place] = node
+    steps = planner.block(partition, known, [*wanted, *others], replaced)
     return (
         *steps,
         *planner.copies([(planner.place(n, known), place, n.type) for n, place in late]),
     )
-
-
-def overwritable(
-    planner: MemoryPlanner, partition: Partition, readers: Readers, parameter: Node, node: Node
-) -> bool:
-    """Whether the next value may be written over the carry: nothing reads the old one
-    afterwards.
-    """
-    root = readers.value(node)
-    maker = readers.maker.get(root)
-    if maker is None:
-        return False
-    last = readers.last.get(parameter, -1)
-    if last < maker:
-        return True
-    group = partition.groups[maker]
-    if last > maker or group.kind in WITHOUT_KERNELS:
-        return False
-    aliases = [i for i in group.inputs if readers.value(i) is parameter]
-    return len(aliases) == 1 and (root, aliases[0]) in planner.lowerings[group].in_place
 
 
 def closed(body: Graph | None) -> Graph:

@@ -117,9 +117,17 @@ class MemoryPlanner(ProgramSlots):
 
     # ---- a block: the groups of one graph ----------------------------------------------------
 
-    def block(self, partition: Partition, places: Places, wanted: Wanted) -> tuple[Step, ...]:
-        """Writes the steps that compute a graph; on return every wanted value is in its place."""
-        readers = Readers.of(partition)
+    def block(
+        self,
+        partition: Partition,
+        places: Places,
+        wanted: Wanted,
+        replaced: Mapping[Argument, Node] | None = None,
+    ) -> tuple[Step, ...]:
+        """Writes the steps that compute a graph; on return every wanted value is in its place. For
+        `replaced` see `Readers`.
+        """
+        readers = Readers.of(partition, self.lowerings, replaced)
         direct: Places = {}
         for node, place in wanted:
             direct.setdefault(readers.value(node), place)
@@ -134,7 +142,7 @@ class MemoryPlanner(ProgramSlots):
             if is_alias(group):
                 places[group.outputs[0]] = self.place(group.inputs[0], places)
             elif group.kind is Kind.CONTROL:
-                steps += control(self, group, partition, places, direct)
+                steps += control(self, group, number, partition, readers, places, direct)
             elif group.kind is Kind.CLAIMED:
                 steps.append(claimed(self, group, places, direct))
             elif group.kind is Kind.COLLECTIVE:
@@ -170,15 +178,10 @@ class MemoryPlanner(ProgramSlots):
         for output in group.outputs:
             place = direct.get(output)
             operand = shared.get(output)
-            if (
-                place is None
-                and operand is not None
-                and (held := readers.value(operand)) not in taken
-            ):
-                if sum(readers.value(i) is held for i in group.inputs) == 1:
-                    place = self.reusable(operand, output, number, readers, places)
+            if place is None and operand is not None and readers.value(operand) not in taken:
+                place = self.reusable(operand, output, number, readers, places)
                 if place is not None:
-                    taken.add(held)
+                    taken.add(readers.value(operand))
             places[output] = place or self.unwritten(output.type, output.origin)
         scratch: dict[Scratch, Argument] = {}
         steps: list[Step] = []
@@ -221,16 +224,21 @@ class MemoryPlanner(ProgramSlots):
     def reusable(
         self, source: Node, output: Node, number: int, readers: Readers, places: Places
     ) -> Argument | None:
-        """The place of an input that nothing reads after this group, if the output may reuse it."""
-        place = places.get(source)
-        if place is None or readers.last[readers.value(source)] > number:
+        """The place of an operand that nothing else reads in this group or after it, if the output
+        may reuse it.
+        """
+        place, held = places.get(source), readers.value(source)
+        if place is None or readers.last[held] > number:
             return None
+        if sum(readers.value(i) is held for i in readers.groups[number].inputs) != 1:
+            return None
+        size = output.type.size * output.type.dtype.nbytes
+        following = readers.replaced.get(place)
+        if following is not None:
+            fits = following.type.size * following.type.dtype.nbytes == size
+            return place if fits and readers.overwritable(output, following) else None
         room = place.slot.elements * place.slot.dtype.nbytes
-        whole = (
-            not place.offset
-            and not place.strides
-            and room == output.type.size * output.type.dtype.nbytes
-        )
+        whole = not place.offset and not place.strides and room == size
         return place if whole and self.lifetimes.local(place.slot) else None
 
     def value(

@@ -71,7 +71,7 @@ class _Measuring:
     nbytes: list[int] = field(default_factory=list)
 
     def measured(self) -> Measured:
-        partition, readers = self.partition, Readers.of(self.partition)
+        partition, readers = self.partition, Readers.of(self.partition, self.lowerings)
         self.value = readers.value
         outputs = partition.graph.outputs
         hidden = {output for name, output in self.state.items() if output == f"{name}.next"}

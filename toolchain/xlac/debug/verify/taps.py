@@ -44,15 +44,15 @@ class _TappingPlanner(MemoryPlanner):
     top: tuple[Group, ...] = ()
     reads = False
 
-    def block(self, partition: Partition, places: Places, wanted: object) -> Steps:
+    def block(self, partition: Partition, places: Places, *rest: object) -> Steps:
         """The steps of a block; taps are inserted in the outermost one."""
         if not self.top:
             self.top = partition.groups
             self.after: dict[Node, Slot] = {}
             self.before: dict[tuple[int, Node], Slot] = {}
-            block = super().block(partition, places, wanted)  # type: ignore[arg-type]
+            block = super().block(partition, places, *rest)  # type: ignore[arg-type]
             return (*block, *self._missing(len(self.top), places))
-        return super().block(partition, places, wanted)  # type: ignore[arg-type]
+        return super().block(partition, places, *rest)  # type: ignore[arg-type]
 
     def launches(
         self, group: Group, number: int, readers: Readers, places: Places, direct: Places

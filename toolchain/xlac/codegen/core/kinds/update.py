@@ -13,6 +13,7 @@ from xlac.codegen.core.lowered_group import BufferCopy, KernelLaunch, LoweredGro
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion import cost
 from xlac.fusion.group import Group, is_immediate
+from xlac.fusion.overwritten_operand import reads_elsewhere
 from xlac.ir.dims import Shape
 from xlac.ir.op import Index
 from xlac.ops.tensor.index import index_element
@@ -42,7 +43,11 @@ def lower(
         write(elements, new, name, lower_part.decisions)
         launches = (elements.launch(name, _work(group, new)),)
     copies = (BufferCopy(x, anchor),) if others[0].shape != x.shape else ()
-    alone = x not in new.inputs and x not in others
+    alone = x not in others and not any(
+        reads_elsewhere(anchor, node, group.members.__contains__)
+        for node in others
+        if node in group.members
+    )
     return LoweredGroup(launches, ((anchor, x),) if alone else (), copies)
 
 
