@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import pickle
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pickled_models import SPEC, copied, runs_elsewhere, stays_in_a_child
 
 import xlac
 from xlac.cli import status
 from xlac_sdk.source import SourceError
-
-SPEC = """\
-xlac: 1
-inputs: {x: "f32[4]"}
-state: {seen: {type: "f32[4]", next: total}}
-weights: {init: {seed: 0}}
-graph:
-  w: {op: linear, in: "reshape(x, [1, 4])", units: 4}
-  total: seen + reshape(w, [4])
-outputs: [total]
-"""
-OTHER = """
-import pickle, sys
-model = pickle.load(open(sys.argv[1], "rb"))
-assert not any(name in sys.modules for name in ("llvmlite", "xlac.driver"))
-print(model([1, 2, 3, 4]).tolist(), model([1, 2, 3, 4]).tolist())
-"""
 
 
 @pytest.fixture
@@ -46,20 +28,20 @@ def test_another_process_runs_it_without_its_folder(folder: Path, tmp_path: Path
     """With the state that it had, and without the compiler."""
     model = xlac.load(folder)
     model([4, 3, 2, 1])
-    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
-    wanted = [model([1, 2, 3, 4]).tolist() for _ in range(2)]
+    pickled = pickle.dumps(model)
     shutil.rmtree(folder)
-    command = [sys.executable, "-c", OTHER, str(tmp_path / "model.pickle")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    assert told.stdout.strip() == " ".join(map(str, wanted))
+    runs_elsewhere(pickled, model, tmp_path / "model.pickle")
 
 
 def test_its_folder_is_gone_with_a_copy(folder: Path) -> None:
-    model = pickle.loads(pickle.dumps(xlac.load(folder)))
+    model = copied(xlac.load(folder))
     place = model._folder
     assert place.is_dir()
     assert place != folder
+    held = [model]
     del model
+    stays_in_a_child(place, held.clear)
+    held.clear()
     assert not place.exists()
 
 
@@ -79,4 +61,14 @@ def test_a_changed_folder_is_not_pickled(folder: Path) -> None:
     library = next(path for path in folder.iterdir() if path.suffix == ".so")
     library.write_bytes(library.read_bytes() + b"!")
     with pytest.raises(SourceError, match="changed"):
+        pickle.dumps(model)
+
+
+def test_a_folder_that_was_built_again_is_not_pickled(folder: Path, tmp_path: Path) -> None:
+    """Its files are whole, and of another model than the state."""
+    model = xlac.load(folder)
+    other = tmp_path / "m.yaml"
+    other.write_text(SPEC.replace("seed: 0", "seed: 1"), "utf-8")
+    assert status(["build", str(other), "-o", str(folder)]) == 0
+    with pytest.raises(SourceError, match="built again since it was loaded"):
         pickle.dumps(model)

@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import pickle
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pickled_models import OPEN, SPEC, copied, keeps_its_sizes, runs_elsewhere, stays_in_a_child
 
 import xlac
 from xlac_sdk.host.capi import opened
 from xlac_sdk.source import UnavailableError, UnsupportedError
-
-SPEC = """\
-xlac: 1
-inputs: {x: "f32[4]"}
-state: {seen: {type: "f32[4]", next: total}}
-weights: {init: {seed: 0}}
-graph:
-  w: {op: linear, in: "reshape(x, [1, 4])", units: 4}
-  total: seen + reshape(w, [4])
-outputs: [total]
-"""
-OTHER = """
-import pickle, sys
-model = pickle.load(open(sys.argv[1], "rb"))
-assert not any(name in sys.modules for name in ("llvmlite", "xlac.driver"))
-print(model([1, 2, 3, 4]).tolist(), pickle.loads(pickle.dumps(model))([1, 2, 3, 4]).tolist())
-"""
 
 
 @pytest.fixture
@@ -46,20 +28,17 @@ def test_another_process_runs_it_without_the_model(spec: Path, tmp_path: Path) -
     """With the state that it had, without the compiler, and as a pickle of its own."""
     model = xlac.compile(spec)
     model([4, 3, 2, 1])
-    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
-    wanted = [model([1, 2, 3, 4]).tolist() for _ in range(2)]
+    pickled = pickle.dumps(model)
     spec.unlink()
     shutil.rmtree(tmp_path / "cache")
-    command = [sys.executable, "-c", OTHER, str(tmp_path / "model.pickle")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    assert ran.stdout.strip() == " ".join(map(str, wanted))
+    runs_elsewhere(pickled, model, tmp_path / "model.pickle")
 
 
 def test_one_from_the_cache_too(spec: Path) -> None:
     wanted = xlac.compile(spec)([1, 2, 3, 4])
     again = xlac.compile(spec)
     assert isinstance(again.artifact, str)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(again))([1, 2, 3, 4]), wanted)
+    np.testing.assert_array_equal(copied(again)([1, 2, 3, 4]), wanted)
 
 
 def test_one_whose_code_left_the_cache(spec: Path, tmp_path: Path) -> None:
@@ -74,15 +53,18 @@ def test_one_that_was_not_kept_is_built_again(spec: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XLAC_CACHE", "off")
     model = xlac.compile(spec)
     assert model.artifact is None
-    copy = pickle.loads(pickle.dumps(model))
+    copy = copied(model)
     np.testing.assert_array_equal(copy([1, 2, 3, 4]), model([1, 2, 3, 4]))
 
 
 def test_its_folder_is_gone_with_it(spec: Path) -> None:
-    copy = pickle.loads(pickle.dumps(xlac.compile(spec)))
+    copy = copied(xlac.compile(spec))
     place = Path(copy.artifact).parents[1]
     assert place.is_dir()
+    held = [copy]
     del copy
+    stays_in_a_child(place, held.clear)
+    held.clear()
     assert not place.exists()
 
 
@@ -92,7 +74,7 @@ def test_any_size_and_what_is_checked(tmp_path: Path) -> None:
         "xlac: 1\ndims: {n: {min: 1, max: 9, opt: 2}}\ninputs: {x: 'f32[n, 3]'}\n"
         "graph: {y: log(x)}\noutputs: [y]\n"
     )
-    copy = pickle.loads(pickle.dumps(xlac.compile(file, sizes="symbolic", checked="nan")))
+    copy = copied(xlac.compile(file, sizes="symbolic", checked="nan"))
     for rows in (1, 7):
         x = np.full((rows, 3), 2, np.float32)
         np.testing.assert_allclose(copy(x), np.log(x), rtol=1e-6)
@@ -100,6 +82,12 @@ def test_any_size_and_what_is_checked(tmp_path: Path) -> None:
         copy(-np.ones((2, 3), np.float32))
     with pytest.raises(TypeError, match='sizes="symbolic"'):
         pickle.dumps(xlac.compile(file))
+
+
+def test_the_sizes_of_its_state(tmp_path: Path) -> None:
+    file = tmp_path / "open.yaml"
+    file.write_text(OPEN, "utf-8")
+    keeps_its_sizes(xlac.compile(file, sizes="symbolic"))
 
 
 def test_a_processor_that_cannot_run_it(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,8 +127,9 @@ def test_a_number_that_does_not_fit_is_an_error() -> None:
         with pytest.raises(SourceError, match=f"{number} does not fit .*XL6002"):
             add(np.zeros(2, dtype), number)
         np.testing.assert_array_equal(add(np.zeros(2, dtype), 7), [7, 7])
-    with pytest.raises(SourceError, match="XL6002"):
-        add(X, 10**400)
+    for digits in (400, 5000):  # of the second Python prints no text
+        with pytest.raises(SourceError, match=r"an integer of .* bits does not fit f32 .*XL6002"):
+            add(X, 10**digits)
 
 
 def test_nests_and_constants() -> None:

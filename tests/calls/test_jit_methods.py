@@ -48,6 +48,11 @@ class Layer:
         self.parts.append(Part(x))
         return x
 
+    @property
+    @xlac.jit
+    def doubled(self) -> Any:
+        return self.weight * 2
+
     @classmethod
     @xlac.jit
     def of_class(cls, x: Any) -> Any:
@@ -124,3 +129,34 @@ def test_what_an_object_holds_and_cannot_be_seen_to_change_is_an_error() -> None
     parent = Layer(X)
     parent.traced = parent  # a cycle is nothing special
     np.testing.assert_array_equal(parent(X), X * X)
+
+
+class Inner(Layer):
+    @xlac.jit
+    def twice(self, x: Any) -> Any:
+        return Layer.twice(self, x) + super().twice(x)
+
+
+def test_a_method_takes_its_object_as_functions_of_classes_do() -> None:
+    """Through its class, by keyword, as a property, from another method and while tracing."""
+    layer = Layer(X)
+    np.testing.assert_array_equal(Layer.twice(layer, X), layer.twice(X))
+    np.testing.assert_array_equal(Layer.twice(self=layer, x=X), layer.twice(X))
+    np.testing.assert_array_equal(xlac.jit(lambda x: Layer.twice(layer, x))(X), layer.twice(X))
+    np.testing.assert_array_equal(Inner(X).twice(X), 2 * layer.twice(X))
+    np.testing.assert_array_equal(layer.doubled, 2 * X)
+    assert [p.op.name for p in Layer.twice.trace(layer, X).inputs] == ["arg0", "arg1"]
+    with pytest.raises(SourceError, match="'x'"):
+        Layer.twice(layer)
+    free = xlac.jit(lambda layer, x: layer.weight * x)
+    with pytest.raises(SourceError, match="input 'layer': a Layer is not an array"):
+        free(layer, X)
+
+
+def test_arguments_of_a_method_and_arrays_of_its_object_have_their_names_in_messages() -> None:
+    text = np.array(["a"])
+    for call in (lambda: Layer(X)(text), lambda: Layer.__call__(Layer(X), text)):
+        with pytest.raises(SourceError, match="input 'x': xlac has no element type"):
+            call()
+    with pytest.raises(SourceError, match=r"input 'Layer\.parts\[1\]\.bias': xlac has no element"):
+        Layer(X, parts=[Part(X), Part(text)])(X)

@@ -99,6 +99,28 @@ def test_a_target_that_there_is_not(
     assert ("did you mean 'cpu'?" if target == "cpuu" else "there are: ") in told
 
 
+@pytest.mark.parametrize("command", [("check",), ("check", "--weights"), ("build",), ("explain",)])
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        (("--cpu", "nope"), "unknown CPU 'nope' [XL5101]"),
+        (("--cpu", "x86-64-v2,nope", "--triple", "x86_64-unknown-linux-gnu"), "XL5101"),
+        (("--target", "c", "--cpu", "nope"), "the c backend takes no CPU ('nope') [XL5022]"),
+        (("--target", "cuda", "--arch", "nope"), "XL5202"),
+    ],
+)
+def test_a_processor_that_there_is_not(
+    command: tuple[str, ...],
+    machine: tuple[str, ...],
+    said: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where the target makes no difference."""
+    assert status([*command, "m.yaml", *machine]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_kept_program_and_an_artefact_say_the_same(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

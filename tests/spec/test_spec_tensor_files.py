@@ -157,6 +157,10 @@ class Runs:
         return os.system, ("touch ran",)
 
 
+class Module:
+    """Stands for a module that was pickled whole."""
+
+
 def changed(member: str, data: bytes | None, path: Path) -> Path:
     """The state dict with one member replaced, or left out."""
     with zipfile.ZipFile(STATE_DICT) as old, zipfile.ZipFile(path, "w") as new:
@@ -180,12 +184,12 @@ def pickled() -> bytes:
         (
             "data.pkl",
             pickle.dumps({"a": Runs()}, 2),
-            "system, which is not a tensor: save the state dict alone",
+            "system, which is not a tensor: save the state dict of the model alone",
         ),
         (
             "data.pkl",
             pickle.dumps({"a": Runs()}, 5),
-            "system, which is not a tensor: save the state dict alone",
+            "system, which is not a tensor: save the state dict of the model alone",
         ),
         (
             "data.pkl",
@@ -194,7 +198,12 @@ def pickled() -> bytes:
         ),
         ("data.pkl", b"\x80\x02cbuiltins\neval\nX\x04\x00\x00\x001+1\x00\x85R.", "builtins.eval"),
         ("data.pkl", b"\x80\x02}r\xff\xff\xff\x7f.", "at random"),
-        ("data.pkl", b"\x80\x02]q\x00.", "no dictionary"),
+        (
+            "data.pkl",
+            pickle.dumps(Module(), 2),
+            r"NEWOBJ, which a state dict lacks: save the state",
+        ),
+        ("data.pkl", b"\x80\x02]q\x00.", "no dictionary of tensors: save the state dict"),
         ("data.pkl", b"\x80\x02U\x01a.", "SHORT_BINSTRING"),
         ("data.pkl", b"", "damaged"),
         ("data.pkl", pickled().replace(b"K\x18", b"K\x19"), "bytes for 25 f32|elements"),

@@ -43,6 +43,17 @@ class StateSizes:
                     hint = "reset() the model before a call of another size, or keep a model a size"
                     raise wrong("XL6003", problem, hint)
 
+    @property
+    def held(self) -> dict[str, int]:
+        """The sizes of the present state, by name."""
+        with self._lock:
+            return dict(self._held)
+
+    def restore(self, held: Mapping[str, int]) -> None:
+        """The state is one of these sizes."""
+        with self._lock:
+            self._held = dict(held)
+
     def reset(self) -> None:
         """The state is zero again, and may get any sizes."""
         with self._lock:

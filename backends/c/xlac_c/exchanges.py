@@ -85,11 +85,10 @@ class Exchanges:
         if one.kind == "broadcast":
             if_root = f"if (context->numbers[{group}] == {one.root})"
             yield f"{pad}{if_root} memcpy({target}, {source}, {nbytes});"
-        each = sent // self._size(one)
+        each, by = sent // self._size(one), self._operation(step)
         call = {
-            "all_reduce": f"allreduce({source}, {target}, {sent}, {kind}, {COMBINE[one.combine]}",
-            "reduce_scatter": f"reduce_scatter_block({source}, {target}, {received}, {kind}, "
-            f"{COMBINE[one.combine]}",
+            "all_reduce": f"allreduce({source}, {target}, {sent}, {kind}, {by}",
+            "reduce_scatter": f"reduce_scatter_block({source}, {target}, {received}, {kind}, {by}",
             "all_gather": f"allgather({source}, {sent}, {kind}, {target}, {sent}, {kind}",
             "all_to_all": f"alltoall({source}, {each}, {kind}, {target}, {each}, {kind}",
             "broadcast": f"bcast({target}, {received}, {kind}, {one.root}",
@@ -124,6 +123,14 @@ class Exchanges:
             f"{where}[{first + 1}]) != MPI_SUCCESS) {failed}"
         )
         yield f"{pad}}}"
+
+    def _operation(self, step: CollectiveStart) -> str:
+        """What combines the elements of a collective, in C."""
+        asked = step.exchange.combine, step.target.slot.dtype
+        extremes = self.ranks.extremes
+        if asked in extremes:
+            return f"context->extremes[{extremes.index(asked)}]"
+        return COMBINE[step.exchange.combine]
 
     def _size(self, one: RankExchange) -> int:
         """The ranks of a group."""

@@ -9,7 +9,7 @@ from xlac_c.kernels import functions
 from xlac_c.lowering import LoweredForC
 from xlac_c.steps import Steps
 from xlac_sdk.emit import hand_written
-from xlac_sdk.emit.cfunctions import needed
+from xlac_sdk.emit.cfunctions import TYPES, needed
 from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.host import capi
 from xlac_sdk.host.capi import extents
@@ -134,6 +134,7 @@ def c_file(
         definitions=[one.definition(dialect) for one in written_by_hand],
         ways=[(way, _parameters(way.arrays, api)) for way in ways],
         text_of=text_of,
+        type_of=TYPES.__getitem__,
         first=written(entries.first, each[0]) if entries is not None else ([], []),
         watched=each[0].long,
         committed=any("&never" in line for way in ways for line in way.lines),

@@ -4,21 +4,18 @@ by name. What was loaded can be pickled: it is the files of its folder.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from xlac.runtime.compiled import Compiled
+from xlac.runtime.compiled import Compiled, PresentState
 from xlac.support.failures import FACT
+from xlac.support.unpacked import remove_with, unpacked
 from xlac_sdk.host.entry_calls import ProgramState, entry_calls
 from xlac_sdk.host.manifest import NAME, Manifest, read
 from xlac_sdk.host.registry import find
+from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
 
 
@@ -47,28 +44,21 @@ class Loaded(Compiled):
         have changed since they were loaded.
         """
         folder = self._folder
-        names = (*read(folder).files, NAME)
-        files = {name: (folder / name).read_bytes() for name in names}
-        state = self.executable.read_state().tobytes() if self.program.state_bytes else b""
-        return _unpickled, (files, self._copied, state)
+        if read(folder).files != self.manifest.files:
+            problem = f"the artefact in {folder} was built again since it was loaded"
+            raise SourceError(Diagnostic("XL3013", problem, hint="load it again"))
+        files = {name: (folder / name).read_bytes() for name in (*self.manifest.files, NAME)}
+        return _unpickled, (files, self._copied, self._present_state())
 
 
-def _unpickled(files: Mapping[str, bytes], copy_weights: bool, state: bytes) -> Loaded:
+def _unpickled(files: Mapping[str, bytes], copy_weights: bool, present: PresentState) -> Loaded:
     """What was pickled, from files in a folder that is gone with it. Raises UnsupportedError where
     it cannot run on this machine.
     """
-    folder = Path(tempfile.mkdtemp(prefix="xlac-"))
-    try:
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
+    with unpacked(files) as folder:
         loaded = load(folder, copy_weights=copy_weights)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(loaded, shutil.rmtree, folder, ignore_errors=True)
-    if state:
-        loaded.executable.write_state(np.frombuffer(state, np.uint8))
+    remove_with(loaded, folder)
+    loaded._restore(present)
     return loaded
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from xlac.cache.record import program_of, record_text
 from xlac.cache.slots import write_constants
+from xlac.support.unpacked import remove_with, unpacked
 from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.host.capi.opened import check
 from xlac_sdk.host.registry import find
@@ -31,9 +29,9 @@ def files_of(program: Program, target: Target, artifact: Path | None) -> dict[st
     kept: it is built again. Raises UnsupportedError for a program that runs in this process alone.
     """
     backend = find(target.name)
-    if program.entries is not None or program.facts.get(MESH):
-        what = "has ranks" if program.facts.get(MESH) else "has entries"
-        raise _refused(f"'{program.name}' {what}")
+    for what, present in (("ranks", program.facts.get(MESH)), ("entries", program.entries)):
+        if present:
+            raise _refused(f"'{program.name}' has {what}")
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as room:
         folder = Path(room)
         own = _code(program, target, artifact, backend, folder / CODE)
@@ -71,33 +69,21 @@ def _refused(problem: str) -> UnsupportedError:
 
 def opened(files: Mapping[str, bytes]) -> tuple[Program, Target, Executable, Path]:
     """What was pickled: the program, its target, its code loaded, and where the code lies, in a
-    folder that goes with the executable. Raises UnsupportedError where this machine cannot run it.
+    folder for `remove_code_with`. Raises UnsupportedError where this machine cannot run it.
     """
     record: dict[str, Any] = json.loads(files[PROGRAM])
     target = Target.from_json(record["built_for"])
     check((target.machine,))
-    backend, folder = find(target.name), Path(tempfile.mkdtemp(prefix="xlac-"))
-    try:
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
+    backend = find(target.name)
+    with unpacked(files) as folder:
         program = program_of(record, str(folder / CONSTANTS), True)
         code = folder / CODE / record["code"]
         executable = backend.revive(str(folder), program, target)
         if executable is None:
             executable = backend.load(code, program, target)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
     return program, target, executable, code
 
 
-def owned(owner: object, code: Path) -> None:
+def remove_code_with(owner: object, code: Path) -> None:
     """Removes the folder of what was pickled when its owner is gone."""
-    weakref.finalize(owner, shutil.rmtree, code.parents[1], ignore_errors=True)
-
-
-def restored(executable: Executable, state: bytes) -> None:
-    """Gives a program the state that it had."""
-    if state:
-        executable.write_state(np.frombuffer(state, np.uint8))
+    remove_with(owner, code.parents[1])

@@ -8,13 +8,18 @@ text selects another program.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from xlac.frontends.arguments import Arguments
+from xlac.frontends.pytree import flatten
+from xlac.frontends.tracing import Tensor
+from xlac_sdk.host.array_values import device_of
 from xlac_sdk.source import Diagnostic, SourceError
 
 FIXED = (
@@ -35,13 +40,14 @@ DICTS = dict, OrderedDict
 
 
 class Receiver:
-    """An object as a hashable structure, `tree`, and the arrays in it, `leaves`, in order. Raises
-    SourceError.
+    """An object as a hashable structure, `tree`, and the arrays in it, `leaves`, in order, with
+    their `paths` for messages. Raises SourceError.
     """
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.leaves: list[Any] = []
+        self.paths: list[str] = []
         # objects and containers by id -> their number, to find shared ones
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # keeps the objects alive, so that no id is reused
@@ -59,6 +65,7 @@ class Receiver:
             return "number", type(value), repr(value)
         if is_array(value):
             self.leaves.append(value)
+            self.paths.append(path)
             return ("leaf",)
         if id(value) in self._seen:
             return "again", self._seen[id(value)]
@@ -142,6 +149,49 @@ def is_array(value: Any) -> bool:
         or hasattr(value, "__dlpack__")
         or hasattr(value, "__array__")
     )
+
+
+def is_of_class(function: Callable[..., Any]) -> bool:
+    """Whether a class defines a function, so that its first argument may be an object."""
+    *_, place, _ = ("", "", *getattr(function, "__qualname__", "").split("."))
+    return place not in ("", "<locals>")
+
+
+def received(
+    names: Sequence[str], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The object with which a class's function is called, as through its class or a property, given
+    the names of its positional parameters; None where it is called with none; and the other
+    arguments.
+    """
+    if args and is_object(args[0]):
+        return args[0], args[1:], named
+    if not args and names and is_object(named.get(names[0])):
+        return named[names[0]], (), {n: v for n, v in named.items() if n != names[0]}
+    return None, args, named
+
+
+def names_of_leaves(
+    arguments: Arguments, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]
+) -> Iterator[tuple[int, str]]:
+    """The numbers of a call's leaves and their names for messages: those of the arguments, then
+    those of the object, if there is one.
+    """
+    leaves: list[Any] = []
+    every = args if receiver is None else (None, *args)  # None has no leaves
+    tree = flatten((every, named), leaves)
+    yield from ((number, name) for name, number in arguments.leaves(tree))
+    if receiver is not None:
+        with suppress(SourceError):
+            yield from enumerate(Receiver(receiver).paths, len(leaves))
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value is an object of a class written in Python, and nothing that is an argument:
+    an array, a number, a constant or a container.
+    """
+    argument = isinstance(value, (*FIXED, int, float, complex, tuple, list, dict, Tensor))
+    return not (argument or is_array(value) or device_of(value)) and attributes(value) is not None
 
 
 def attributes(value: Any) -> dict[str, Any] | None:

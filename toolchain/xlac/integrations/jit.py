@@ -8,20 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, overload
 
-import numpy as np
-
 from xlac.api import compile
 from xlac.frontends.arguments import Arguments
-from xlac.frontends.pytree import PyTree, flatten, is_number, unflatten
-from xlac.frontends.receivers import Receiver, unchanged
-from xlac.frontends.traced_function import Leaf, Traced, inlined, is_tracing, trace
+from xlac.frontends.call_leaves import argument_of, kind_of, leaf_of
+from xlac.frontends.pytree import PyTree, flatten, unflatten
+from xlac.frontends.receivers import Receiver, is_of_class, names_of_leaves, received, unchanged
+from xlac.frontends.traced_function import Traced, inlined, is_tracing, trace
 from xlac.frontends.tracing import Tensor
-from xlac.ir.types import Type
 from xlac.model import Model, chosen_precision
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
-from xlac_sdk.host.array_values import as_array, device_of, type_of, wrong
 from xlac_sdk.source import SourceError
 from xlac_sdk.support.counts import number_of
 from xlac_sdk.support.limits import checkpoint, valid, within
@@ -36,7 +33,8 @@ class Jitted:
     compile-time constants. A number is weakly typed, as a literal is: it takes the dtype of the
     array it is combined with. Python's control flow runs while tracing, so loops are unrolled; a
     jitted function called inside is inlined. For a method, the arrays in its object are inputs as
-    well; everything else in the object is a constant, whose change causes a new compilation.
+    well; everything else in the object is a constant, whose change causes a new compilation. The
+    object is bound, or the first argument of a function that a class defines.
     """
 
     def __init__(self, traced: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -44,10 +42,12 @@ class Jitted:
         self._function, self._options = traced, options
         self._name = getattr(traced, "__name__", type(traced).__name__)
         self._arguments = Arguments(traced)
+        self._of_class = is_of_class(traced)
         self._programs: Programs[_Program] = Programs()
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        return self._inline(None, args, named) if is_tracing() else self._run(None, args, named)
+        receiver, args, named = self._received(args, named)
+        return (self._inline if is_tracing() else self._run)(receiver, args, named)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else JittedMethod(self, instance)
@@ -57,34 +57,45 @@ class Jitted:
 
     def trace(self, /, *args: Any, **named: Any) -> Model:
         """The model that a call with these arguments compiles."""
-        return self._call(None, args, named).traced().model
+        return self._call(*self._received(args, named)).traced().model
 
     @property
     def programs(self) -> int:
         """The number of cached programs."""
         return len(self._programs)
 
+    def _received(
+        self, args: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """The object of a method, where this is one, and the other arguments."""
+        if not self._of_class:
+            return None, args, named
+        return received(self._arguments.positional, args, named)
+
     def _run(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         try:
             call = self._call(receiver, args, named)
             program = self._programs.get(call.key, lambda: self._compile(call))
             outputs = program.compiled(
-                *[_as_array(call.leaves[number], dtype, number) for number, dtype in program.takes]
+                *[
+                    argument_of(call.leaves[number], dtype, number)
+                    for number, dtype in program.takes
+                ]
             )
         except SourceError as error:
-            self._name_inputs(error, args, named)
+            self._name_inputs(error, receiver, args, named)
             raise
         return unflatten(
             program.result, list(outputs.values()) if isinstance(outputs, dict) else [outputs]
         )
 
     def _name_inputs(
-        self, error: SourceError, args: tuple[Any, ...], named: dict[str, Any]
+        self, error: SourceError, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         """Puts the function's own names into an error in place of a program's arg0, arg1, …"""
         names = {
             f"'arg{number}'": f"'{name}'"
-            for name, number in self._arguments.leaves(flatten((args, named), []))
+            for number, name in names_of_leaves(self._arguments, receiver, args, named)
         }
 
         def own(text: str) -> str:
@@ -101,7 +112,7 @@ class Jitted:
         if held is not None:
             tree = tree, held.tree
             leaves += held.leaves
-        kinds = tuple([_kind(leaf, number) for number, leaf in enumerate(leaves)])
+        kinds = tuple([kind_of(leaf, number) for number, leaf in enumerate(leaves)])
         return _Call(self, args, named, held, leaves, split, (tree, kinds))
 
     def _compile(self, call: _Call) -> _Program:
@@ -186,49 +197,10 @@ class _Call(NamedTuple):
             )
 
         return trace(
-            jitted._name, function, [_leaf(kind, number) for number, kind in enumerate(self.key[1])]
+            jitted._name,
+            function,
+            [leaf_of(kind, number) for number, kind in enumerate(self.key[1])],
         )
-
-
-def _kind(leaf: Any, number: int) -> Any:
-    """The part of a leaf that a program is compiled for: the Python type of a number, shape and
-    dtype of an array.
-    """
-    if type(leaf) is np.ndarray:
-        return leaf.shape, leaf.dtype
-    if is_number(leaf):
-        return float if isinstance(leaf, float) else int
-    # an array on a device: the program checks whether it can read it there
-    if hasattr(leaf, "dtype") and device_of(leaf):
-        return tuple(leaf.shape), np.dtype(str(leaf.dtype).rpartition(".")[2])
-    array = as_array(leaf, None, f"arg{number}")
-    return array.shape, array.dtype
-
-
-def _leaf(kind: Any, number: int) -> Leaf:
-    if isinstance(kind, type):
-        return kind
-    shape, dtype = kind
-    return Type(type_of(dtype, f"arg{number}"), shape)
-
-
-def _as_array(leaf: Any, dtype: DType | None, number: int) -> Any:
-    """A leaf as an argument of its program: a number as an array of the dtype that it has there.
-    Raises SourceError for one that does not fit.
-    """
-    if dtype is None:
-        return leaf
-    if dtype is DType.F32 and -1e38 < leaf < 1e38:  # the common case, without the checks below
-        return np.array(leaf, np.float32)
-    try:
-        with np.errstate(over="ignore"):
-            return np.asarray(leaf, dtype.compute.numpy).astype(dtype.numpy, copy=False)
-    except OverflowError:
-        raise wrong(
-            "XL6002",
-            f"input 'arg{number}': {leaf} does not fit {dtype}",
-            "pass an array of a wider type",
-        ) from None
 
 
 def _shown(jitted: Jitted, arguments: Arguments) -> str:

@@ -21,6 +21,9 @@ from xlac_sdk.target import Target
 if TYPE_CHECKING:
     from pathlib import Path
 
+PresentState = tuple[bytes, Mapping[str, int]]
+"""The bytes of a model's state, and its open sizes."""
+
 
 class Compiled:
     """A model compiled for one target, and one set of sizes or all within their bounds.
@@ -153,9 +156,19 @@ class Compiled:
         from xlac.cache.pickled import files_of
 
         artifact = None if self.artifact is None else Path(self.artifact)
-        files = files_of(self.whole, self.target, artifact)
-        state = self.executable.read_state().tobytes() if self.whole.state_bytes else b""
-        return _unpickled, (files, state)
+        return _unpickled, (files_of(self.whole, self.target, artifact), self._present_state())
+
+    def _present_state(self) -> PresentState:
+        """The model's state and its sizes, for a pickle."""
+        has = self.program.state_bytes
+        return self.executable.read_state().tobytes() if has else b"", self._sizes.held
+
+    def _restore(self, present: PresentState) -> None:
+        """Gives the model the state of a pickle."""
+        state, sizes = present
+        self._sizes.restore(sizes)
+        if state:
+            self.executable.write_state(np.frombuffer(state, np.uint8))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -183,12 +196,12 @@ class Compiled:
         return as_inputs(self.program.inputs, by_name(self._parameters, arrays, named))
 
 
-def _unpickled(files: Mapping[str, bytes], state: bytes) -> Compiled:
+def _unpickled(files: Mapping[str, bytes], present: PresentState) -> Compiled:
     """What was pickled. Raises UnsupportedError where it cannot run on this machine."""
     from xlac.cache import pickled
 
     program, target, executable, code = pickled.opened(files)
     compiled = Compiled(program, target, executable, code)
-    pickled.owned(compiled, code)
-    pickled.restored(compiled.executable, state)
+    pickled.remove_code_with(compiled, code)
+    compiled._restore(present)
     return compiled

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import comment
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.ranks.parts import DividedArray, RankParts
@@ -72,6 +73,14 @@ class RanksApi:
         return tuple(
             one.origin.name if one.origin else one.exchange.kind for one in self.collectives
         )
+
+    @property
+    def extremes(self) -> tuple[tuple[str, DType], ...]:
+        """The largest and least of floats that collectives ask for, by combination and type: MPI
+        does not define its own where there is a NaN.
+        """
+        asked = ((one.exchange.combine, one.target.slot.dtype) for one in self.collectives)
+        return tuple(dict.fromkeys((c, t) for c, t in asked if c in ("max", "min") and t.is_float))
 
     def group(self, axes: tuple[str, ...]) -> int:
         """The number of the group along some axes."""

@@ -44,7 +44,34 @@ static MPI_Datatype type_of(int type) {
     }
 }
 
-static MPI_Op op_of(int combine) {
+/* The largest and the least float, which MPI does not define where there is a NaN: that is NaN here,
+   and +0 is above -0, as in kernels. */
+static double larger(double a, double b) { return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b; }
+
+static void extreme(const void *from, void *into, int count, MPI_Datatype type, double sign) {
+    for (int i = 0; i < count; i++) {
+        if (type == MPI_DOUBLE) {
+            double *to = (double *)into + i;
+            *to = sign * larger(sign * ((const double *)from)[i], sign * *to);
+        } else {
+            float *to = (float *)into + i;
+            *to = (float)(sign * larger(sign * ((const float *)from)[i], sign * *to));
+        }
+    }
+}
+
+static void largest(void *from, void *into, int *count, MPI_Datatype *type) {
+    extreme(from, into, *count, *type, 1);
+}
+
+static void least(void *from, void *into, int *count, MPI_Datatype *type) {
+    extreme(from, into, *count, *type, -1);
+}
+
+static MPI_Op extremes[2]; /* of floats */
+
+static MPI_Op op_of(int combine, int type) {
+    if (combine >= 2 && type <= 1) return extremes[combine - 2];
     return combine == 0 ? MPI_SUM : combine == 1 ? MPI_PROD : combine == 2 ? MPI_MAX : MPI_MIN;
 }
 
@@ -161,7 +188,7 @@ static void start(table *t, int64_t number, const void *source, void *target) {
     one->pending = 1;
     switch (one->kind) {
     case ALL_REDUCE:
-        code = MPI_Iallreduce(source, target, sent, type, op_of(one->combine), one->group, one->requests);
+        code = MPI_Iallreduce(source, target, sent, type, op_of(one->combine, one->type), one->group, one->requests);
         break;
     case REDUCE_SCATTER:
         code = MPI_Ireduce_scatter_block(source, target, received, type, MPI_SUM, one->group, one->requests);
@@ -218,6 +245,8 @@ int xlac_mpi_open(int32_t *rank, int32_t *size) {
         snprintf(node, NAME, "%s", own);
         world.nodes = calloc((size_t)*size, NAME);
         MPI_Allgather(node, NAME, MPI_CHAR, world.nodes, NAME, MPI_CHAR, MPI_COMM_WORLD);
+        MPI_Op_create(largest, 1, &extremes[0]);
+        MPI_Op_create(least, 1, &extremes[1]);
     }
     return !before;
 }

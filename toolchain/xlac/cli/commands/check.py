@@ -40,6 +40,7 @@ def command(as_json: bool, quiet: bool, tensors: bool, **options: Any) -> None:
     import json
 
     choice = chosen(**options)
+    _check_machines(choice)
     if tensors:
         _weights(choice, as_json)
         return
@@ -72,10 +73,7 @@ def _found(choice: Chosen) -> dict[str, Any]:
     from xlac.frontends.loader import load
     from xlac.spec.load import TrainedSpec
     from xlac.spec.summary import summarize
-    from xlac_sdk.host.registry import installed, unknown
 
-    if choice.target not in installed():
-        raise unknown(choice.target)
     options, memory = choice.options, choice.memory
     try:
         model = load(
@@ -90,7 +88,7 @@ def _found(choice: Chosen) -> dict[str, Any]:
         from xlac.training.reports.summary import summarize_training
 
         learning = replace(trained.model, allow_kernels=options.allow_kernels)
-        facts = summarize_training(learning, trained.training, _machine(choice), memory)
+        facts = summarize_training(learning, trained.training, _machines(choice)[0], memory)
         return {**summarize(trained.model), "training": {"target": choice.target, **facts}}
     summary = summarize(model)
     if memory is not None:
@@ -98,17 +96,29 @@ def _found(choice: Chosen) -> dict[str, Any]:
         from xlac.training.reports.summary import within_memory
 
         model = replace(specialized(model), allow_kernels=options.allow_kernels)
-        summary["memory"] = within_memory(model, memory, _machine(choice))
+        summary["memory"] = within_memory(model, memory, _machines(choice)[0])
     return summary
 
 
-def _machine(choice: Chosen) -> Target:
-    """The target that programs are compiled for. Raises SourceError for an unknown target, or an
-    invalid option of it.
+def _check_machines(choice: Chosen) -> None:
+    """Raises SourceError for an unknown target, and for a named processor that it lacks."""
+    from xlac_sdk.host.registry import installed, unknown
+
+    if choice.target not in installed():
+        raise unknown(choice.target)
+    if choice.options.cpu or choice.options.triple or choice.options.arch:
+        _machines(choice)
+
+
+def _machines(choice: Chosen) -> list[Target]:
+    """The targets that programs are compiled for, as `xlac build` takes them: one for each
+    processor of --cpu. Raises SourceError for an unknown target, or an invalid option of it.
     """
     from xlac_sdk.host.registry import find
 
-    return find(choice.target).target_for(choice.options.request)
+    backend = find(choice.target)
+    each = [choice.with_options(cpu=cpu.strip()) for cpu in choice.options.cpu.split(",")]
+    return [backend.target_for(one.options.request) for one in each]
 
 
 def _weights(choice: Chosen, as_json: bool) -> None:

@@ -24,6 +24,7 @@ from xlac.spec.weights.tensor_files import MAX_RANK, MAX_TENSORS, BadFile, Store
 from xlac_sdk.dtypes import DType
 
 MAX_PICKLE = 64 << 20
+ALONE = "save the state dict of the model alone, torch.save(model.state_dict(), file)"
 MAX_DEPTH = 32  # nesting of dictionaries
 STORAGES = {
     "DoubleStorage": DType.F64, "FloatStorage": DType.F32, "HalfStorage": DType.F16,
@@ -148,7 +149,8 @@ def _unpickled(data: bytes) -> Any:
         for count, (instruction, argument, _) in enumerate(pickletools.genops(data)):
             if instruction.name not in INSTRUCTIONS:
                 raise BadFile(
-                    f"its pickle has the instruction {instruction.name}, which a state dict lacks"
+                    f"its pickle has the instruction {instruction.name}, which a state dict lacks: "
+                    f"{ALONE}"
                 )
             if instruction.name == "LONG_BINPUT" and (argument or 0) > count:
                 raise BadFile("its pickle numbers its parts at random")
@@ -164,10 +166,7 @@ class _Unpickler(pickle.Unpickler):
         if module in ("torch", "torch.storage") and name.endswith("Storage"):
             return _StorageType(STORAGES.get(name, name))
         if (module, name) not in CALLED:
-            raise BadFile(
-                f"it holds a {module}.{name}, which is not a tensor: save the state dict alone, "
-                "torch.save(model.state_dict(), file)"
-            )
+            raise BadFile(f"it holds a {module}.{name}, which is not a tensor: {ALONE}")
         return CALLED[module, name]
 
     def persistent_load(self, record: Any) -> Storage:
@@ -226,7 +225,7 @@ def _tensors(
     """The tensors of nested dictionaries, by their path."""
     count = [0] if count is None else count
     if not isinstance(content, dict):
-        raise BadFile("it holds no dictionary of tensors")
+        raise BadFile(f"it holds no dictionary of tensors: {ALONE}")
     if depth > MAX_DEPTH:
         raise BadFile("its dictionaries are nested too deeply")
     for key, value in content.items():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from xlac.frontends.complex.linalg.numbers import Numbers
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.text.elements import part_of
@@ -92,12 +95,14 @@ def gesdd(site: OperationSite) -> Built:
     and i32, 0, or 1 where they were not found (for infinities and NaNs).
     """
     site.takes(1)
-    a, report = site.number(0), site.results(5)[4]
-    mode = letter(site, "mode", "ASN")
-    u, s, v = build.results(Node.of(Svd(full_matrices=mode == "A"), a))
-    if mode == "N":
-        u, v = unwritten(site, s)
-    return [a, s, u, v, unknown(s, report)]
+    a = site.number(0)
+
+    def svd(full: bool) -> tuple[Numbers, Node, Numbers]:
+        u, s, v = build.results(Node.of(Svd(full_matrices=full), a))
+        return (u,), s, (v,)
+
+    (u,), s, (v,), wrong = singular(site, svd)
+    return [a, s, u, v, wrong]
 
 
 def in_triangle(shape: Shape, lower: bool) -> Node:
@@ -106,7 +111,20 @@ def in_triangle(shape: Shape, lower: bool) -> Node:
     return build.compare(row, "ge" if lower else "le", column)
 
 
-def unwritten(site: OperationSite, values: Node) -> list[Node]:
+def singular(
+    site: OperationSite, svd: Callable[[bool], tuple[Numbers, Node, Numbers]]
+) -> tuple[Numbers, Node, Numbers, Node]:
+    """The results of gesdd, from a function that gives U, S and V*, square where it is asked for
+    full ones: vectors as its mode wants them, singular values, and the report.
+    """
+    report, mode = site.results(5)[4], letter(site, "mode", "ASN")
+    u, s, v = svd(mode == "A")
+    if mode == "N":
+        u, v = ((zeros,) * len(u) for zeros in _unwritten(site, s))
+    return u, s, v, unknown(s, report)
+
+
+def _unwritten(site: OperationSite, values: Node) -> list[Node]:
     """Zeros for the vectors of gesdd in mode N, which does not compute them. The text states sizes
     of square matrices or others.
     """

@@ -19,8 +19,8 @@ from xlac.frontends.stablehlo.ops.lapack.operations import (
     first_of,
     in_triangle,
     letter,
+    singular,
     unknown,
-    unwritten,
 )
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.text.elements import part_of
@@ -120,13 +120,10 @@ def heevd(site: OperationSite) -> Built:
 def gesdd(site: OperationSite) -> Built:
     """The overwritten matrix, singular values, vectors, and 1 where they were not found."""
     site.takes(1)
-    a, report = _complex(site, 0), site.results(5)[4]
-    mode = letter(site, "mode", "ASN")
-    u, s, v = spectra.svd(a, mode == "A")
-    if mode == "N":
-        u, v = ((zeros, zeros) for zeros in unwritten(site, s))
-    wrong = TypedTensor(report.element, (unknown(s, report),))
-    return [_value(site, a), _value(site, (s,)), _value(site, u), _value(site, v), wrong]
+    a = _complex(site, 0)
+    u, s, v, wrong = singular(site, lambda full: spectra.svd(a, full))
+    report = TypedTensor(site.results(5)[4].element, (wrong,))
+    return [_value(site, a), _value(site, (s,)), _value(site, u), _value(site, v), report]
 
 
 def gehrd(site: OperationSite) -> Built:
