@@ -87,15 +87,26 @@ def over(mnemonic: str, *inputs: Node, axes: tuple[str, ...], **about: object) -
     return apply(mnemonic, *inputs, mesh=MESH, axes=axes, **about)
 
 
+def every_pair() -> np.ndarray:
+    """Numbers of four ranks, of which two have every pair of special ones."""
+    special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 2.0]
+    pairs = np.array([(a, b) for a in special for b in special]).T
+    others = np.stack([pairs[0], pairs[1]])
+    return np.stack([others, np.stack([pairs[1], pairs[1]])])
+
+
 def test_every_collective(tmp_path: Path) -> None:
     """Each kind, along one axis and two, of types that are moved and of those that are combined."""
     x = build.param("x", DType.F32, (4, 6))
     i = build.param("i", DType.I32, (4,))
+    n = build.param("n", DType.F64, (36,))
     h = build.cast(x, DType.BF16)
     both = ("data", "model")
     outputs = {
         "sums": over("all_reduce", x, axes=("model",)),
         "most": over("all_reduce", i, axes=both, combine="max"),
+        "largest": over("all_reduce", n, axes=both, combine="max"),
+        "least": over("all_reduce", n, axes=both, combine="min"),
         "product": over("all_reduce", i, axes=("data",), combine="mul"),
         "scattered": over("reduce_scatter", x, axes=("data",), axis=0),
         "gathered": over("all_gather", i, axes=both, axis=0),
@@ -107,9 +118,10 @@ def test_every_collective(tmp_path: Path) -> None:
         "halves": build.cast(over("all_reduce", h, axes=("data",)), DType.F32),
         "bits": build.cast(over("all_gather", h, axes=("data",), axis=0), DType.F32),
     }
-    graph = Graph("every", (x, i), outputs)
+    graph = Graph("every", (x, i, n), outputs)
     given = {
         "x": RNG.standard_normal((2, 2, 4, 6), np.float32),
+        "n": every_pair(),
         "i": RNG.integers(-9, 9, (2, 2, 4), np.int32),
     }
     backend = find("c")
@@ -138,6 +150,9 @@ def test_every_collective(tmp_path: Path) -> None:
             own = np.frombuffer(block, tensor.dtype.numpy).reshape(tensor.shape)
             want = wanted[tensor.name][rank // 2, rank % 2]
             np.testing.assert_allclose(own, want, rtol=1e-6, err_msg=f"{tensor.name} on {rank}")
+            if tensor.name in ("largest", "least"):
+                negative = (np.signbit(a[~np.isnan(want)]) for a in (own, want))
+                np.testing.assert_array_equal(*negative)
 
 
 def test_a_rank_that_does_not_come(spec: Path, tmp_path: Path) -> None:

@@ -80,3 +80,23 @@ def test_a_process_without_launcher(spec: Path) -> None:
     ran = alone("run", spec, "--mesh", "data=2")
     assert ran.returncode == 3
     assert "no launcher of MPI started this process" in ran.stderr
+
+
+def test_a_rank_with_a_nan_makes_extremes_nan(tmp_path: Path) -> None:
+    """MPI's own maximum of a NaN and a number is one or the other."""
+    file = tmp_path / "extremes.yaml"
+    file.write_text(
+        "xlac: 1\nmesh: {data: null}\ninputs: {x: 'f32[4, 3]'}\n"
+        "graph:\n  h: {op: shard, in: x, axes: [data, null]}\n"
+        "  most: {op: reduce, in: h, axes: [0], combine: max}\n"
+        "  least: {op: reduce, in: h, axes: [0], combine: min}\noutputs: [most, least]\n"
+    )
+    x = np.float32([[1, np.nan, -0.0], [3, 4, -0.0], [5, 2, 0], [np.nan, 8, -0.0]])
+    np.save(tmp_path / "x.npy", x)
+    given = (file, "--mesh", "data=2", "--input", f"x=@{tmp_path / 'x.npy'}")
+    ran = mpirun(2, "run", *given, "--outputs", tmp_path / "y.npz")
+    assert ran.returncode == 0, ran.stderr
+    found = np.load(tmp_path / "y.npz")
+    np.testing.assert_array_equal(found["most"], x.max(axis=0))
+    np.testing.assert_array_equal(found["least"], x.min(axis=0))
+    assert not np.signbit(found["most"][2]) and np.signbit(found["least"][2])

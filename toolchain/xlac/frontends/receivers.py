@@ -153,8 +153,8 @@ def is_array(value: Any) -> bool:
 
 def is_of_class(function: Callable[..., Any]) -> bool:
     """Whether a class defines a function, so that its first argument may be an object."""
-    *_, place, _ = ("", "", *getattr(function, "__qualname__", "").split("."))
-    return place not in ("", "<locals>")
+    names = getattr(function, "__qualname__", "").split(".")
+    return len(names) > 1 and names[-2] != "<locals>"
 
 
 def received(
