@@ -83,3 +83,20 @@ class HostProgram:
 
     def __del__(self) -> None:
         self.close()
+
+
+class Opened:
+    """A context of `NAME.so`, in which statuses are returned."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.library, self.name = SharedLibrary(str(folder / f"{name}.so")), name
+        self.context = ctypes.c_void_p()
+        assert self("open", ctypes.byref(self.context), 0) == 0
+
+    def __call__(self, function: str, *given: Any) -> int:
+        return int(self.library[f"{self.name}_{function}"](*given))
+
+    def call(self, function: str, *arrays: Any, size: int = 3) -> int:
+        """A call of one size."""
+        given = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+        return self(function, self.context, (ctypes.c_int64 * 1)(size), *given)

@@ -73,16 +73,16 @@ class Backend(ABC):
     """The forms that `package` can write: keys of `xlac_sdk.host.package.FORMS`."""
     usual: ClassVar[tuple[str, ...]] = ()
     """The forms that are written by default."""
-    entry_forms: ClassVar[tuple[str, ...]] = ()
     rank_forms: ClassVar[tuple[str, ...]] = ()
     """The subset of `forms` that supports programs with ranks (`xlac_sdk.host.ranks.parts`)."""
+    entry_forms: ClassVar[tuple[str, ...]] = ()
     """The subset of `forms` that supports programs with entries (`xlac_sdk.programs.entries`);
     empty for a backend without entries.
     """
 
     records: ClassVar[bool] = False
-    """Whether its packages have the C API, which reports failed checks itself:
-    `xlac_sdk.host.records`.
+    """Whether its packages report failed checks themselves (`xlac_sdk.host.records`): they have the
+    C API, or `Runner` loads them.
     """
     chooses_checks: ClassVar[bool] = False
     """Whether a package of a checked program also contains the unchecked one, to be chosen when it

@@ -10,8 +10,7 @@ import pytest
 
 import xlac
 from xlac.cli import status
-from xlac_c import compiler
-from xlac_sdk.host import manifest
+from xlac_sdk.host import c_compiler, manifest
 from xlac_sdk.host.capi.library import Library
 from xlac_sdk.host.entry_calls import entry_calls
 from xlac_sdk.source import SourceError
@@ -79,8 +78,8 @@ def test_the_c_file_has_the_steps_with_and_without_checks(tmp_path: Path) -> Non
 
     def entries(*flags: str) -> dict[str, Any]:
         made = tmp_path / f"small{len(flags)}.so"
-        shared = (*compiler.SHARED, *flags)
-        library = Library(compiler.compiled(folder / "small.c", made, *shared), artefact.program)
+        shared = (*c_compiler.SHARED, *flags)
+        library = Library(c_compiler.compiled(folder / "small.c", made, *shared), artefact.program)
         return entry_calls(artefact.program, library)
 
     checked, plain = entries("-DSMALL_CHECKED"), entries()

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from host_programs import HostProgram
+from host_programs import HostProgram, Opened
 
 import xlac
+from xlac.cli import status
 from xlac.driver import lower
 from xlac.frontends.loader import load
 from xlac_opencl import BACKEND
@@ -24,6 +25,7 @@ from xlac_sdk.host.device_c.program import host_program
 from xlac_sdk.lowering.grids import grids
 from xlac_sdk.programs.constants import WeightsOrigin, weights_file
 from xlac_sdk.programs.program import Program
+from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request, Target
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -121,3 +123,29 @@ def test_a_missing_device_is_told(linked: None) -> None:
     assert re.fullmatch(r"there is no OpenCL device 1000; there are \d+", told)
     assert ours.call("run", context, None, None) == 7
     ours.call("close", context)
+
+
+@pytest.mark.long
+def test_a_checked_step_learns_from_c_as_from_python(linked: None, tmp_path: Path) -> None:
+    folder, spec = tmp_path / "made", str(SPECS / "digits_train.yaml")
+    options = ["--dim", "batch=4", "--checked", "--emit", "so"]
+    assert status(["build", spec, "-t", "opencl", "-o", str(folder), *options]) == 0
+    ours, theirs = Opened(folder, "digits_train"), xlac.load(folder)
+    image = np.random.default_rng(0).random((4, 64), np.float32)
+    label = np.arange(4, dtype=np.int32)
+    loss, accuracy = np.zeros((2, 1), np.float32)
+    assert ours("set_length", ours.context, ctypes.c_double(9)) == 0
+    theirs.state.set_number("length", 9)
+    for _ in range(2):
+        arrays = [ctypes.c_void_p(a.ctypes.data) for a in (image, label, loss, accuracy)]
+        assert ours("step", ours.context, *arrays) == 0
+        assert theirs.entries["step"](image, label)["loss"] == loss[0]
+    label[2] = 10
+    assert ours("step", ours.context, *arrays) == 9
+    failure = ours.library["digits_train_failure"]
+    failure.restype = ctypes.c_char_p
+    told = failure(ours.context, None, None).decode()
+    assert "index is outside -10 to 9 [XL6020]" in told
+    with pytest.raises(SourceError, match=r"outside -10 to 9 .*element 2, value 10.*XL6020"):
+        theirs.entries["step"](image, label)
+    ours("close", ours.context)

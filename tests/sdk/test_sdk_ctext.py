@@ -63,10 +63,10 @@ UNDEFINED = """
 import sys
 from pathlib import Path
 from xlac_c import BACKEND
-from xlac_c import compiler
 from xlac_sdk.conformance import cases, check
+from xlac_sdk.host import c_compiler
 from xlac_sdk.target import Request
-compiler.FLAGS = (*compiler.FLAGS, "-O0", "-fsanitize=undefined",
+c_compiler.FLAGS = (*c_compiler.FLAGS, "-O0", "-fsanitize=undefined",
                  "-fsanitize-undefined-trap-on-error")
 wanted = sys.argv[1:]
 target = BACKEND.target(Request())

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac_sdk.programs.program import Program, Role
+from xlac_sdk.programs.program import RECORD, Program, Role
 from xlac_sdk.programs.rewrite import with_slots
+from xlac_sdk.source import Diagnostic, SourceError
 
 WORDS, ALIGN = 4, 64
-FACT = "record"
 
 
 def inside(
@@ -40,5 +40,13 @@ def _inside(program: Program, start: int, texts: tuple[str, ...]) -> Program:
         slots=slots,
         steps=with_slots(program.steps, {record: place}),
         arena_bytes=start + WORDS * 8,
-        facts={**program.facts, FACT: {"offset": start, "texts": texts}},
+        facts={**program.facts, RECORD: {"offset": start, "texts": texts}},
     )
+
+
+def failure(told: str, position: int, value: int) -> SourceError:
+    """The error of a check that failed in a call, from its text and what the record holds."""
+    text, _, code = told.rpartition(" [")
+    valued = not code.startswith(("XL6022", "XL6023"))  # NaN and infinity need not be shown
+    where = f"element {position}{f', value {value}' if valued else ''}"
+    return SourceError(Diagnostic(code.rstrip("]"), f"{text} ({where})"))

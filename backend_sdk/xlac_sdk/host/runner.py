@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ import numpy as np
 from xlac_sdk.backend import Device, MemoryPlace
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
+from xlac_sdk.host.entry_calls import no_length, not_finite
 from xlac_sdk.host.plan import LaunchPlanner, LaunchPlans, run
-from xlac_sdk.programs.program import Program, Role, Slot
+from xlac_sdk.host.records import WORDS, failure
+from xlac_sdk.programs.entries import Entry, parts
+from xlac_sdk.programs.program import RECORD, Program, Role, Slot
 from xlac_sdk.programs.sizes import of_call
 
 LARGE = 1 << 20  # bytes from which a device may use an array without a copy
@@ -23,7 +27,7 @@ LARGE = 1 << 20  # bytes from which a device may use an array without a copy
 
 class Runner:
     """A program on a device: weights are uploaded once; the arena and the caller's arrays have
-    fixed places.
+    fixed places, which the program's entries share.
 
     Calls from several threads are serialized, like a device's queue. Device memory is freed by
     `close`, when the runner is collected, and when loading fails.
@@ -40,7 +44,9 @@ class Runner:
             # the places of a call's arrays that the device uses directly
             self._lent = {slot: self._places[slot] for slot in _lent(program)}
             planner = LaunchPlanner(device, self._places, self._lent)
-            self._plans = LaunchPlans(program, planner)
+            self._plans = LaunchPlans(replace(program, entries=None), planner)
+            self._entered, self._first = self._entries(planner)
+            self._clear()
         except BaseException:
             self._free()
             raise
@@ -48,35 +54,62 @@ class Runner:
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
         with self._lock:
-            if not self._free.alive:
-                raise RuntimeError(f"the program '{self.program.name}' is closed")
-            if self._torn:
-                raise stopping.torn()
-            sent: list[Array] = []  # kept alive until the device has read them
-            adopted: list[Any] = []
-            try:
-                for slot in self.program.inputs:
-                    sent.append(flat := _flat(inputs[slot.name]))
-                    if not self._adopts(slot, flat, False, adopted):
-                        self._upload(slot, flat)
-                copied = [
-                    (slot, flat)
-                    for slot in self.program.outputs
-                    for flat in (outputs[slot.name].reshape(-1).view(np.uint8),)
-                    if not self._adopts(slot, flat, True, adopted) and flat.nbytes
-                ]
-                plan = self._plans.of(of_call(self.program, inputs))
-                run(plan.before)
-                if plan.after:
-                    self._torn = True  # until all of it is done
-                    run(plan.after)
-                for slot, flat in copied:
-                    self.device.copy(flat.data, self._places[slot], flat.nbytes)
-            finally:
-                self.device.sync()
-                for handle in adopted:
-                    self.device.give_back(handle)
-            self._torn = False
+            self._check_usable()
+            self._run(self._plans, inputs, outputs)
+
+    def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """`run` for an entry of the program."""
+        what, plans = self._entered[entry]
+        with self._lock:
+            self._check_usable()
+            if what.needs is not None and not self._read(what.needs).any():
+                raise no_length()
+            self._run(plans, inputs, outputs)
+            if what.succeeded is not None and not self._read(what.succeeded).any():
+                raise not_finite()
+
+    def _check_usable(self) -> None:
+        """Raises RuntimeError for a closed program, SourceError for an inconsistent state."""
+        if not self._free.alive:
+            raise RuntimeError(f"the program '{self.program.name}' is closed")
+        if self._torn:
+            raise stopping.torn()
+
+    def _run(
+        self, plans: LaunchPlans, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    ) -> None:
+        """Executes the plan of a call. Raises SourceError for the check that failed in it."""
+        sent: list[Array] = []  # kept alive until the device has read them
+        adopted: list[Any] = []
+        try:
+            for slot in plans.program.inputs:
+                sent.append(flat := _flat(inputs[slot.name]))
+                if not self._adopts(slot, flat, False, adopted):
+                    self._upload(slot, flat)
+            copied = [
+                (slot, flat)
+                for slot in plans.program.outputs
+                for flat in (outputs[slot.name].reshape(-1).view(np.uint8),)
+                if not self._adopts(slot, flat, True, adopted) and flat.nbytes
+            ]
+            plan = plans.of(of_call(plans.program, inputs))
+            run(plan.before)
+            if plan.after:
+                self._torn = True  # until all of it is done
+                run(plan.after)
+            for slot, flat in copied:
+                self.device.copy(flat.data, self._places[slot], flat.nbytes)
+        finally:
+            self.device.sync()
+            for handle in adopted:
+                self.device.give_back(handle)
+        self._torn = False
+        if (record := self.program.facts.get(RECORD)) is not None:
+            check, position, value, _ = self._bytes(
+                self._arena.plus(record["offset"]), 8 * WORDS
+            ).view(np.int64)
+            if check:
+                raise failure(record["texts"][check - 1], int(position), int(value))
 
     def _adopts(self, slot: Slot, flat: Array, written: bool, adopted: list[Any]) -> bool:
         """Whether the device uses an array of a call directly, without a copy."""
@@ -89,7 +122,7 @@ class Runner:
         return handle is not None
 
     def reset(self) -> None:
-        """Sets the state to zero."""
+        """Resets the state to its initial contents."""
         with self._lock:
             if not self._free.alive:
                 raise RuntimeError(f"the program '{self.program.name}' is closed")
@@ -100,11 +133,7 @@ class Runner:
         """Bytes of the state block, copied from the device."""
         with self._lock:
             end = self.program.state_bytes if stop is None else stop
-            block = np.zeros(end - start, np.uint8)
-            if block.nbytes:
-                self.device.copy(block.data, self._state.plus(start), block.nbytes)
-                self.device.sync()
-            return block
+            return self._bytes(self._state.plus(start), end - start)
 
     def write_state(self, block: Array, start: int = 0) -> None:
         """Writes bytes of the state block."""
@@ -130,8 +159,7 @@ class Runner:
     def _place(self) -> dict[Slot, MemoryPlace]:
         program = self.program
         arena, state = self._alloc(program.arena_bytes), self._alloc(program.state_bytes)
-        self._state = state
-        self._clear()
+        self._arena, self._state = arena, state
         places = {}
         own = [s for s in program.slots if s.role not in (Role.TEMPORARY, Role.STATE)]
         starts, end, align = [], 0, self.device.alignment
@@ -152,12 +180,42 @@ class Runner:
                 self.device.sync()
         return places
 
+    def _entries(
+        self, planner: LaunchPlanner
+    ) -> tuple[dict[str, tuple[Entry, LaunchPlans]], LaunchPlans | None]:
+        """The entries by name, with their plans; and those of the steps that initialize the
+        state.
+        """
+        if self.program.entries is None:
+            return {}, None
+        *others, first = parts(self.program)
+        pairs = zip(self.program.entries.entries, others, strict=True)
+        return {
+            entry.name: (entry, LaunchPlans(part, planner)) for entry, part in pairs
+        }, LaunchPlans(replace(first, sizes=()), planner)
+
     def _clear(self) -> None:
-        """Sets the state to zero."""
+        """Sets the state to its initial contents."""
         if self.program.state_bytes:
             zeros = np.zeros(self.program.state_bytes, np.uint8)
             self.device.copy(self._state, zeros.data, zeros.nbytes)
             self.device.sync()
+        if self._first is not None:
+            plan = self._first.of({})
+            run((*plan.before, *plan.after))
+            self.device.sync()
+
+    def _read(self, slot: Slot) -> Array:
+        """The bytes of a slot, after all earlier work."""
+        return self._bytes(self._places[slot], slot.nbytes)
+
+    def _bytes(self, place: MemoryPlace, nbytes: int) -> Array:
+        """Bytes copied from the device, after all earlier work."""
+        block = np.zeros(nbytes, np.uint8)
+        if nbytes:
+            self.device.copy(block.data, place, nbytes)
+            self.device.sync()
+        return block
 
     def _upload(self, slot: Slot, flat: Array) -> None:
         """Starts to copy a slot's contents, which must stay alive until the next sync."""
@@ -174,7 +232,9 @@ def _lent(program: Program) -> list[Slot]:
     """Inputs and outputs so large that copying them costs more than resolving launch arguments in
     every call.
     """
-    ends = (*program.inputs, *program.outputs)
+    ends = dict.fromkeys((*program.inputs, *program.outputs))
+    for part in parts(program):
+        ends |= dict.fromkeys((*part.inputs, *part.outputs))
     return [slot for slot in ends if slot.nbytes >= LARGE]
 
 

@@ -25,7 +25,7 @@ from xlac_sdk.kernel_ir import expressions, kernel, primitives
 from xlac_sdk.libraries import attention, convolution, product, strided
 from xlac_sdk.programs import entries, program, steps
 from xlac_sdk.programs.constants import places, weights_file
-from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.program import RECORD, Program
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.mapping import file_bytes
@@ -64,7 +64,7 @@ def write(folder: Path, program: Program, target: Target) -> None:
     facts = {
         key: value
         for key, value in program.facts.items()
-        if isinstance(value, str | int | float | bool)
+        if isinstance(value, str | int | float | bool) or key == RECORD
     }
     root = writer.of((replace(program, constants={}, facts=facts), target))
     text = json.dumps({"objects": writer.objects, "root": root}, separators=(",", ":"))

@@ -119,6 +119,10 @@ class Slot:
         return tuple(evaluate(extent, sizes) for extent in self.shape)
 
 
+RECORD = "record"
+"""The fact of a checked program whose record is in its arena (`xlac_sdk.host.records`)."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Program:
     """The input of a backend. Inputs and outputs are in the order of the model's declaration.

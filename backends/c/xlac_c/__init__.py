@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from xlac_c import compiler, lowering, package
+from xlac_c import lowering, package
 from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import CORE_FLOPS, Backend, Executable
 from xlac_sdk.emit.ctext import Dialect
+from xlac_sdk.host import c_compiler
 from xlac_sdk.host.capi import WeightsOrigin, header, weights_file
 from xlac_sdk.host.capi.library import Library, aligned
 from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
@@ -56,7 +57,7 @@ class CBackend(Backend):
         for name, text in sources.items():
             (folder / name).write_text(text, encoding="utf-8")
         (file,) = (folder / name for name in sources if name.endswith(".c"))
-        return compiler.shared(file)
+        return c_compiler.shared(file)
 
     def load(self, artifact: Path, program: Program, target: Target) -> Executable:
         return Library(artifact, program, None if _placed(program).inside else _weights(program))

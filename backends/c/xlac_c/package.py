@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from xlac_c import compiler
 from xlac_c.lowering import lowered
 from xlac_c.source import api_of, both_files, c_file
 from xlac_sdk.backend import Executable
 from xlac_sdk.emit.ctext import Dialect
-from xlac_sdk.host import capi
+from xlac_sdk.host import c_compiler, capi
 from xlac_sdk.host.capi.library import Library, weights_of
 from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.host.ranks.parts import RankParts
@@ -47,12 +46,7 @@ def package(
         )
         text, flags = both_files(other, lowered_program, api), [f"-D{api.upper}_CHECKED"]
     texts = {f"{name}.c": text, f"{name}.h": capi.header(api)}
-    if "hpp" in wanted.forms:
-        texts[f"{name}.hpp"] = capi.cpp_header(api)
-    if "rs" in wanted.forms:
-        texts[f"{name}.rs"] = capi.rust_module(api)
-    if "cmake" in wanted.forms:
-        texts[f"{name}Config.cmake"] = capi.cmake_package(api)
+    texts |= capi.wrappers(api, wanted.forms)
     if {"main", "exe"} & set(wanted.forms):
         texts[f"{name}_main.c"] = capi.npy_program(api)
     for file, text in texts.items():
@@ -63,10 +57,10 @@ def package(
             out.writelines(capi.weights_file(lowered_program.program))
     library = f"{name}.c"
     if "so" in wanted.forms:
-        library = compiler.shared(folder / library, *flags).name
+        library = c_compiler.shared(folder / library, *flags).name
     if "exe" in wanted.forms:
         flags += ["-static"] if wanted.static else []
-        compiler.compiled(folder / f"{name}.c", folder / name, f"{name}_main.c", *flags)
+        c_compiler.compiled(folder / f"{name}.c", folder / name, f"{name}_main.c", *flags)
         if "main" not in wanted.forms:
             (folder / f"{name}_main.c").unlink()
     return Package(library, weights)
@@ -106,7 +100,7 @@ def opened(artefact: Artefact) -> Executable:
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
         # has no effect on a program without stop checks
         chosen = f"-D{library.stem.upper()}_CHECKED"
-        built = compiler.compiled(
-            library, Path(folder) / f"{library.stem}.so", *compiler.SHARED, chosen
+        built = c_compiler.compiled(
+            library, Path(folder) / f"{library.stem}.so", *c_compiler.SHARED, chosen
         )
         return Library(built, artefact.program, weights)

@@ -18,7 +18,7 @@ from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.capi.constants import constants
 from xlac_sdk.host.capi.entry_points import EntryPoint
 from xlac_sdk.host.capi.ranks import ranks_api
-from xlac_sdk.host.capi.render import status_text, weights_check
+from xlac_sdk.host.capi.render import status_text, tensor_table, weights_check
 from xlac_sdk.host.ranks.parts import RankParts
 from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
 from xlac_sdk.programs.program import Program, Role, Step, touched
@@ -140,7 +140,8 @@ def c_file(
         committed=any("&never" in line for way in ways for line in way.lines),
         progress=any(" = moved(" in line for way in ways for line in way.lines),
         weights_check=weights_check(api) if api.mapped else "",
-        status_text=status_text(api, api.texts),
+        status_text=status_text(api),
+        tensor_table=tensor_table(api) if api.entries else "",
     )
 
 

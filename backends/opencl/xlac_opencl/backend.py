@@ -12,7 +12,7 @@ from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.module import module_text
 from xlac_sdk.host.capi import identifier
-from xlac_sdk.host.device_c.driver import HostDriver
+from xlac_sdk.host.device_c.driver import FORMS, HostDriver
 from xlac_sdk.host.device_c.package import text_package
 from xlac_sdk.host.package import Package, Packaging, Variants
 from xlac_sdk.host.runner import Runner
@@ -35,7 +35,8 @@ class OpenCLBackend(Backend):
     """Any device with OpenCL 1.2; `opencl:1` is the second of this machine."""
 
     name = "opencl"
-    forms, usual = ("cl", "c", "h"), ("cl",)
+    forms, usual = ("cl", *FORMS), ("cl",)
+    entry_forms, records = forms, True
     warps = (8, 16, 32, 64)
 
     def __init__(self, number: int = 0) -> None:

@@ -15,7 +15,7 @@ from xlac.artefact.folders import replacing
 from xlac.cache.fingerprint import version_of
 from xlac.driver import Lowered
 from xlac.model import Model
-from xlac.support.failures import checks_of
+from xlac.support.failures import FACT, checks_of
 from xlac.support.file_kinds import SAVED_MODEL, is_saved_model
 from xlac.support.gc_pause import paused
 from xlac_sdk.backend import Backend
@@ -107,13 +107,18 @@ def recorded(
     if not checks:
         return variants, None
     programs = records.inside(
-        [v.program for v in variants],
+        [_without_table(v.program) for v in variants],
         [check.text for check in checks],
         plain.arena_bytes if plain else 0,
     )
     return [
         replace(v, program=program) for v, program in zip(variants, programs, strict=True)
     ], plain
+
+
+def _without_table(program: Program) -> Program:
+    """A program without the table of its checks, which is for one whose record is an output."""
+    return replace(program, facts={n: fact for n, fact in program.facts.items() if n != FACT})
 
 
 def _with_arena(lowered: Lowered, least: int) -> Lowered:

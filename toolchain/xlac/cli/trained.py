@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from xlac_sdk.host.package import Packaging
 
 
-def _with_entries() -> Iterator[str]:
-    """The installed targets whose programs can have entries; those that cannot be loaded are
-    omitted.
-    """
+def _able(can: Callable[[Backend], object]) -> Iterator[str]:
+    """The installed targets that can do something; those that cannot be loaded are omitted."""
     from xlac_sdk.host.registry import find, installed
     from xlac_sdk.source import XlacError
 
     for name in installed():
         with suppress(XlacError):
-            if find(name).entry_forms:
+            if can(find(name)):
                 yield name
 
 
@@ -38,7 +36,7 @@ def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) 
     span = spec.diagnostics[0].span
     if not backend.entry_forms:
         problem = f"target '{backend.name}' cannot write a training step"
-        able = ", ".join(_with_entries())
+        able = ", ".join(_able(lambda one: one.entry_forms))
         hint = f"targets that can: {able}; `xlac train` and xlac.trainer train on every target"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     refused = [form for form in wanted.forms if form not in backend.entry_forms]
@@ -59,7 +57,8 @@ def check(spec: TrainedSpec, backend: Backend, wanted: Packaging, build: Build) 
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
     if build.choice.options.checked and not backend.records:
         problem = f"target '{backend.name}' cannot report the checks of a training step"
-        hint = "--target cpu and c have; xlac train --checked checks the steps of a run"
+        able = ", ".join(_able(lambda one: one.entry_forms and one.records))
+        hint = f"targets that can: {able}; xlac train --checked checks the steps of a run"
         raise UnsupportedError(Diagnostic("XL5030", problem, span, hint))
 
 

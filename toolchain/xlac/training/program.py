@@ -23,10 +23,9 @@ from xlac.support.failures import FACT, checks_of
 from xlac.training.settings import settings
 from xlac.training.state import LENGTH
 from xlac.training.step import FINITE, TrainingGraphs, training_graphs
-from xlac_sdk.host.records import FACT as RECORD
 from xlac_sdk.programs.entries import Entries, Entry, Setting
 from xlac_sdk.programs.fingerprint import fingerprint
-from xlac_sdk.programs.program import Argument, Copy, Program, Role, Slot, Step
+from xlac_sdk.programs.program import RECORD, Argument, Copy, Program, Role, Slot, Step
 from xlac_sdk.programs.rewrite import with_slots
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 

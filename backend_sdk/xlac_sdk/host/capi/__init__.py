@@ -14,7 +14,14 @@ from __future__ import annotations
 from xlac_sdk.host.capi.api import Api, Status, api_of
 from xlac_sdk.host.capi.arguments import ArrayArgument, SizeArgument
 from xlac_sdk.host.capi.names import identifier
-from xlac_sdk.host.capi.render import cmake_package, cpp_header, header, npy_program, rust_module
+from xlac_sdk.host.capi.render import (
+    cmake_package,
+    cpp_header,
+    header,
+    npy_program,
+    rust_module,
+    wrappers,
+)
 from xlac_sdk.programs.constants import WeightsOrigin, weights_file
 
 Weights = WeightsOrigin  # the former name, used by backends outside this tree
@@ -22,5 +29,5 @@ Weights = WeightsOrigin  # the former name, used by backends outside this tree
 __all__ = [
     "Api", "ArrayArgument", "SizeArgument", "Status", "Weights", "WeightsOrigin", "api_of",
     "cmake_package", "cpp_header", "header", "identifier", "npy_program", "rust_module",
-    "weights_file",
+    "weights_file", "wrappers",
 ]  # fmt: skip

@@ -14,13 +14,13 @@ from xlac_sdk.emit.cdialect import KEYWORDS, comment
 from xlac_sdk.host.capi.arguments import ArrayArgument, SizeArgument
 from xlac_sdk.host.capi.entry_points import EntryPoints, entry_points
 from xlac_sdk.host.capi.names import identifier, parameters
-from xlac_sdk.host.records import FACT as RECORD
 from xlac_sdk.programs.constants import WeightsOrigin, file_bytes, weights_hash
-from xlac_sdk.programs.program import Program, Role
+from xlac_sdk.programs.program import RECORD, Program, Role
 from xlac_sdk.programs.sizes import arena_ends
 
 if TYPE_CHECKING:  # lazily imported: few programs have ranks
     from xlac_sdk.host.capi.ranks import RanksApi
+    from xlac_sdk.host.device_c.driver import HostDriver
 
 ALIGN = 64
 MANY = 1000  # arrays from which on a function has a variant that takes them in a table
@@ -58,6 +58,13 @@ class RankStatus(StatusCode):
     OTHER_PROGRAM = 16, "another rank runs another program"
     MPI_FAILED = 17, "a function of MPI failed"
     OVERDUE = 18, "other ranks did not come to a collective in time"
+
+
+class DeviceStatus(StatusCode):
+    """Further status codes of a program on a device that the C file uses through a driver."""
+
+    NO_MEMORY = 15, "the host has no memory left"
+    DEVICE_FAILED = 16, "the device or its driver failed"
 
 
 class EntryStatus(StatusCode):
@@ -99,6 +106,7 @@ class Api:
     arena_ends: tuple[Dim, ...] = ()
     entries: EntryPoints | None = None
     ranks: RanksApi | None = None
+    driver: HostDriver | None = None  # of the device whose host's side the C file is
 
     @property
     def upper(self) -> str:
@@ -190,8 +198,14 @@ class Api:
     @property
     def codes(self) -> tuple[StatusCode, ...]:
         """All status codes of this program."""
-        more = RankStatus if self.ranks else ()
-        return (*Status, *(EntryStatus if self.entries else ()), *more)
+        entries = EntryStatus if self.entries else ()
+        if self.driver is None:
+            return (*Status, *entries, *(RankStatus if self.ranks else ()))
+        used = [Status.OK, Status.NULL_POINTER, Status.NOT_READY, Status.STOPPED]
+        used += [Status.OUT_OF_BOUNDS] if self.sizes else []
+        used += [Status.NO_WEIGHTS, Status.WRONG_WEIGHTS] if self.weight_bytes else []
+        used += [Status.CHECK_FAILED] if self.checks else []
+        return (*used, *entries, *DeviceStatus)
 
     @property
     def texts(self) -> list[str]:

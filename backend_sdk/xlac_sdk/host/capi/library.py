@@ -17,6 +17,7 @@ from xlac_sdk.host import mapped, stopping
 from xlac_sdk.host.capi.api import MANY, EntryStatus, Status
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.entry_calls import no_length, not_finite
+from xlac_sdk.host.records import failure
 from xlac_sdk.host.shared_library import SharedLibrary
 from xlac_sdk.host.stopping import may_run_long
 from xlac_sdk.programs.constants import WeightsOrigin
@@ -218,10 +219,7 @@ class Library:
         said = (
             self._failure(ctypes.byref(context), ctypes.byref(position), ctypes.byref(value)) or b""
         ).decode()
-        text, _, code = said.rpartition(" [")
-        valued = not code.startswith(("XL6022", "XL6023"))  # NaN and infinity need not be shown
-        where = f"element {position.value}{f', value {value.value}' if valued else ''}"
-        return SourceError(Diagnostic(code.rstrip("]"), f"{text} ({where})"))
+        return failure(said, position.value, value.value)
 
     def _check(self, function: str, status: int) -> None:
         if status:

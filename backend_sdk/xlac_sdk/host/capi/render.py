@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlac_sdk.host.capi import extents
-from xlac_sdk.host.capi.api import Api
+from xlac_sdk.host.capi.api import Api, text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.programs.constants import HEADER, MIX, STEP
 from xlac_sdk.programs.sizes import alone
@@ -15,7 +15,19 @@ from xlac_sdk.support.templates import template
 
 def header(api: Api) -> str:
     """`NAME.h`: C99, and C++."""
-    return render("header.h.j2", api)
+    return render("device.h.j2" if api.driver else "header.h.j2", api)
+
+
+def wrappers(api: Api, forms: Sequence[str]) -> dict[str, str]:
+    """Those of the forms `hpp`, `rs` and `cmake` that are wanted, over the C file: their texts, by
+    file name.
+    """
+    known = (
+        ("hpp", f"{api.prefix}.hpp", cpp_header),
+        ("rs", f"{api.prefix}.rs", rust_module),
+        ("cmake", f"{api.prefix}Config.cmake", cmake_package),
+    )
+    return {name: written(api) for form, name, written in known if form in forms}
 
 
 def cpp_header(api: Api) -> str:
@@ -85,11 +97,14 @@ def weights_check(api: Api) -> str:
     return render("weights_check.c.j2", api, **constants).rstrip("\n")
 
 
-def status_text(api: Api, texts: Sequence[str]) -> str:
-    """The function `NAME_status_text` of a C file; `texts` has that of each number, then
-    that of any other.
-    """
-    return render("status_text.c.j2", api, texts=texts).rstrip("\n")
+def status_text(api: Api) -> str:
+    """The function `NAME_status_text` of a C file."""
+    return render("status_text.c.j2", api, texts=api.texts).rstrip("\n")
+
+
+def tensor_table(api: Api) -> str:
+    """The facts of the state's tensors in a C file, and the function `NAME_tensor`."""
+    return render("tensors.c.j2", api, text_of=text_of).rstrip("\n")
 
 
 def render(name: str, api: Api, **facts: Any) -> str:

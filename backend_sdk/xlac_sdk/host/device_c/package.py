@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xlac_sdk.backend import Backend
-from xlac_sdk.host.device_c.driver import HostDriver
+from xlac_sdk.host import c_compiler
+from xlac_sdk.host.device_c.driver import FORMS, HostDriver
 from xlac_sdk.host.device_c.program import host_program
 from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
 from xlac_sdk.lowering.grids import grids
@@ -24,14 +25,16 @@ def text_package(
 ) -> Package:
     """The package of a backend whose artefact is one text that the driver compiles: the text, and
     the program with its weights in separate files, for `xlac run`. With `driver` a backend has the
-    forms `c` and `h` too: the host's side as C, to which callers may give the file of weights.
+    forms of `driver.FORMS` too: the host's side as C, to which callers may give the file of
+    weights, and what is over it.
 
-    Raises SourceError for several variants, UnsupportedError for options of linked code.
+    Raises SourceError for several variants, UnsupportedError for options of linked code, and where
+    a shared library is wanted and cannot be linked.
     """
     if len(variants) > 1:
         problem = f"target '{backend.name}' compiles for one kind of device at a time"
         raise SourceError(Diagnostic("XL5011", problem, hint="--arch names it"))
-    host = driver is not None and bool({"c", "h"} & set(wanted.forms))
+    host = driver is not None and bool(set(FORMS) & set(wanted.forms))
     outside = wanted.weights is not WeightsOrigin.EMBED and not host
     if outside or wanted.static or not wanted.libm:
         named = "--weights is for --emit c" if outside and driver is not None else ""
@@ -45,7 +48,10 @@ def text_package(
     if driver is not None and host:
         ((_, text),) = sources.items()
         program = grids(variant.program, variant.target)
-        files = host_program(program, text, driver, backend.name, wanted.weights)
+        files = host_program(program, text, driver, backend.name, wanted.weights, wanted.forms)
         for name, written in files.items():
             (folder / name).write_text(written, encoding="utf-8")
+        if "so" in wanted.forms:
+            c_file = next(name for name in files if name.endswith(".c"))
+            c_compiler.shared(folder / c_file, links=driver.link.split())
     return Package(file.name)

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import Dialect
 from xlac_sdk.emit.cfunctions import needed
 from xlac_sdk.emit.ctext import kernel_text
-from xlac_sdk.host.capi import extents
-from xlac_sdk.host.capi.api import Api, Status, StatusCode, api_of
+from xlac_sdk.host.capi import extents, header, wrappers
+from xlac_sdk.host.capi.api import Api, api_of, text_of
+from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.capi.constants import constants
-from xlac_sdk.host.capi.render import status_text, weights_check
+from xlac_sdk.host.capi.entry_points import EntryPoint
+from xlac_sdk.host.capi.render import status_text, tensor_table, weights_check
 from xlac_sdk.host.device_c.driver import HostDriver
 from xlac_sdk.host.device_c.steps import HOST, STOPPED, DeviceSteps
 from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Store
 from xlac_sdk.lowering.stop_checks import changes_state
 from xlac_sdk.programs.constants import WeightsOrigin, places
-from xlac_sdk.programs.program import Program, Role, Slot, touched
+from xlac_sdk.programs.program import RECORD, Program, Role, Slot, touched
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.templates import template
 
 LONGEST = 2000  # characters of a string literal: compilers must take 4,095
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "?": "\\?"}
-
-
-class DeviceStatus(StatusCode):
-    """Further status codes of a program on a device."""
-
-    NO_MEMORY = 15, "the host has no memory left"
-    DEVICE_FAILED = 16, "the device or its driver failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,60 +42,89 @@ class _KernelRow:
     blocks: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A function that runs steps: `NAME_run`, or that of an entry; the inputs and outputs with
+    where they begin in their block.
+    """
+
+    name: str
+    arrays: tuple[ArrayArgument, ...]
+    inputs: tuple[tuple[int, int], ...]  # (number among the arrays, start)
+    outputs: tuple[tuple[int, int], ...]
+    lines: list[str]
+    entry: EntryPoint | None = None
+
+
 def host_program(
     program: Program,
     text: str,
     driver: HostDriver,
     backend: str,
     weights: WeightsOrigin = WeightsOrigin.EMBED,
+    forms: tuple[str, ...] = (),
 ) -> dict[str, str]:
-    """`NAME.c` and `NAME.h`, by file name, for a program of grids (`lowering/grids.py`).
+    """`NAME.c`, `NAME.h` and further `forms` over them, by file name, for a program of grids
+    (`lowering/grids.py`); a checked one has its record inside (`host/records.py`).
 
     `text` is what `Backend.emit` wrote, which the driver compiles when the program is opened.
     `weights`: inside the file, or given by the caller. Raises UnsupportedError for what the host's
-    side cannot do: steps of libraries, checked programs, weights by the assembler.
+    side cannot do: steps of libraries, weights by the assembler.
     """
     _check(program, backend, weights)
-    api = api_of(program, weights, 1)
+    api = device_api(program, weights, driver)
     starts, end = _starts(program, driver.alignment)
     kernels = program.kernels
     numbers = {kernel: number for number, kernel in enumerate(kernels)}
     rows = [_row(number, kernel, driver.dialect) for kernel, number in numbers.items()]
-    lines = list(DeviceSteps(program, starts, numbers, backend).write(program.steps))
     names = {size.name: size.identifier for size in program.sizes}
-    facts = {
-        "api": api,
-        "driver": driver,
-        "statuses": (*_used(api), *DeviceStatus),
-        "keeps": any(map(changes_state, program.steps)),
-    }
+    entries = program.entries
+
+    def writer() -> DeviceSteps:
+        return DeviceSteps(program, starts, numbers, backend)
+
+    ways = [_way("run", api.arrays, starts, list(writer().write(program.steps)))]
+    if entries is not None and api.entries is not None:
+        for entry, point in zip(entries.entries, api.entries.points, strict=True):
+            lines = list(writer().write(entry.steps))
+            ways.append(_way(entry.name, point.arrays, starts, lines, point))
     c_file = template("xlac_sdk.host.device_c", "host.c.j2").render(
-        **facts,
+        api=api,
+        driver=driver,
         text=list(_literals(text)),
         kernels=rows,
         functions=needed("\n".join(line for row in rows for line in row.blocks)),
-        lines=lines,
+        ways=ways,
+        flagged=any(way.entry is not None and way.entry.flag is not None for way in ways),
+        first=list(writer().unstopped(entries.first)) if entries is not None else [],
         data_bytes=end,
         uploads=list(_uploads(program, api, starts)),
         constants=[] if api.weight_bytes else list(constants(program, _constants(program))),
-        ends=[starts[array.slot] for array in api.arrays],
         weights_check=weights_check(api) if api.weight_bytes else "",
-        status_text=status_text(api, _texts()),
+        status_text=status_text(api),
+        tensor_table=tensor_table(api) if api.entries else "",
+        text_of=text_of,
         stopped=STOPPED,
         elements=lambda array: extents.text(array.slot.elements, names),
     )
-    header = template("xlac_sdk.host.device_c", "host.h.j2").render(**facts)
-    return {f"{api.prefix}.c": c_file, f"{api.prefix}.h": header}
+    texts = {f"{api.prefix}.c": c_file, f"{api.prefix}.h": header(api)}
+    return texts | wrappers(api, forms)
+
+
+def device_api(program: Program, weights: WeightsOrigin, driver: HostDriver) -> Api:
+    """The interface of the host's side of a program."""
+    steps = program.steps
+    if program.entries is not None:
+        steps = (*steps, *(step for entry in program.entries.entries for step in entry.steps))
+    return replace(api_of(program, weights, 1), driver=driver, tears=any(map(changes_state, steps)))
 
 
 def _check(program: Program, backend: str, weights: WeightsOrigin) -> None:
     """Raises UnsupportedError for a program, or a place of weights, without a host's side in C."""
     problem = hint = ""
-    if program.facts.get("checks", "[]") != "[]":
-        problem, hint = "the C of a device's host does not report checks", "leave --checked out"
-    elif program.entries is not None:
-        problem = "the C of a device's host has no training steps"
-        hint = "targets cpu and c have; `xlac train` trains on every target"
+    if program.facts.get("checks", "[]") != "[]" and RECORD not in program.facts:
+        problem = "the C of a device's host reads no record that is an output"
+        hint = "the backend's `records` is True"
     elif weights is WeightsOrigin.INCBIN:
         problem = "the C of a device's host includes no file of weights"
         hint = "--weights embed, file or mmap"
@@ -108,8 +132,21 @@ def _check(program: Program, backend: str, weights: WeightsOrigin) -> None:
         raise UnsupportedError(Diagnostic("XL5011", f"{problem} (target '{backend}')", hint=hint))
 
 
+def _way(
+    name: str,
+    arrays: tuple[ArrayArgument, ...],
+    starts: Mapping[Slot, int],
+    lines: list[str],
+    entry: EntryPoint | None = None,
+) -> _Way:
+    ends = [(number, starts[array.slot]) for number, array in enumerate(arrays)]
+    inputs = tuple(end for end, array in zip(ends, arrays, strict=True) if not array.written)
+    outputs = tuple(end for end, array in zip(ends, arrays, strict=True) if array.written)
+    return _Way(name, arrays, inputs, outputs, lines, entry)
+
+
 def _constants(program: Program) -> set[Slot]:
-    used = touched(program.steps)
+    used = touched(program.every_step)
     return {s for s in program.slots if s.role is Role.CONSTANT and s.nbytes and s in used}
 
 
@@ -165,16 +202,3 @@ def _literals(text: str) -> Iterator[str]:
         for start in range(0, len(line), LONGEST):
             part = line[start : start + LONGEST]
             yield f'"{"".join(ESCAPES.get(c, c) for c in part)}"'
-
-
-def _used(api: Api) -> tuple[StatusCode, ...]:
-    """The status codes of every program that those of a device return."""
-    codes = [Status.OK, Status.NULL_POINTER, Status.NOT_READY, Status.STOPPED]
-    codes += [Status.OUT_OF_BOUNDS] if api.sizes else []
-    return (*codes, *([Status.NO_WEIGHTS, Status.WRONG_WEIGHTS] if api.weight_bytes else []))
-
-
-def _texts() -> list[str]:
-    known = {code.number: code.text for code in (*Status, *DeviceStatus)}
-    unknown = "no status of this program"
-    return [known.get(number, unknown) for number in range(max(known) + 1)] + [unknown]

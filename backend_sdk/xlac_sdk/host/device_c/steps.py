@@ -36,6 +36,7 @@ class DeviceSteps(CSteps):
         super().__init__(program, HOST, backend, "int64_t")
         self.starts, self.numbers = starts, numbers
         self.committed = False  # whether a step before may have changed the state
+        self.stoppable = True
         self.values = 0  # numbers read so far
 
     def launch(self, step: Launch, pad: str) -> Iterator[str]:
@@ -59,10 +60,18 @@ class DeviceSteps(CSteps):
         read = f"CHECK(number(context, &{name}, {self.place(argument)}, sizeof {name}));"
         return [f"{kind} {name};", read], name
 
+    def unstopped(self, steps: tuple[Step, ...]) -> Iterator[str]:
+        """The lines of steps that are not stopped: those that initialize the state."""
+        self.stoppable = False
+        yield from self.write(steps)
+        self.stoppable = True
+
     def begins(self, step: Step, pad: str) -> Iterator[str]:
         """A check for a stop request. From the first step that changes the state, a call that ends
         early leaves it inconsistent.
         """
+        if not self.stoppable:
+            return
         if not self.committed and changes_state(step):
             self.committed = True
             yield f"{pad}context->torn = 1;"

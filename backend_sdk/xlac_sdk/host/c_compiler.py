@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from xlac_sdk.host import tool
@@ -15,14 +16,14 @@ FLAGS = ("-std=c99", "-O2", "-ffp-contract=off")
 SHARED = ("-fPIC", "-shared")
 
 
-def shared(file: Path, *flags: str) -> Path:
+def shared(file: Path, *flags: str, links: Sequence[str] = ()) -> Path:
     """Compiles a C file to a shared library beside it."""
-    return compiled(file, file.with_suffix(".so"), *SHARED, *flags)
+    return compiled(file, file.with_suffix(".so"), *SHARED, *flags, links=links)
 
 
-def compiled(file: Path, output: Path, *flags: str) -> Path:
-    """Compiles and links a C file. Raises UnsupportedError if there is no compiler, or it rejects
-    the file.
+def compiled(file: Path, output: Path, *flags: str, links: Sequence[str] = ()) -> Path:
+    """Compiles and links a C file, with libm and `links`, such as `-lOpenCL`. Raises
+    UnsupportedError if there is no compiler, or it rejects the file.
 
     The output goes to a temporary folder and is then copied: on a full disk a linker may crash, or
     leave a partial file.
@@ -36,7 +37,7 @@ def compiled(file: Path, output: Path, *flags: str) -> Path:
     with tempfile.TemporaryDirectory(prefix="xlac-") as folder:
         linked = Path(folder) / output.name
         errors = tool.run(
-            [compiler, *FLAGS, *flags, file.name, "-lm", "-o", str(linked)], file.parent
+            [compiler, *FLAGS, *flags, file.name, *links, "-lm", "-o", str(linked)], file.parent
         )
         if errors:
             raise UnsupportedError(
