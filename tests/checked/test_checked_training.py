@@ -10,7 +10,8 @@ import pytest
 
 import xlac
 from xlac.cli import status
-from xlac_sdk.host import c_compiler, manifest
+from xlac_sdk.host import manifest
+from xlac_sdk.host.capi import c_compiler
 from xlac_sdk.host.capi.library import Library
 from xlac_sdk.host.entry_calls import entry_calls
 from xlac_sdk.source import SourceError

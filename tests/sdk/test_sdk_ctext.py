@@ -64,7 +64,7 @@ import sys
 from pathlib import Path
 from xlac_c import BACKEND
 from xlac_sdk.conformance import cases, check
-from xlac_sdk.host import c_compiler
+from xlac_sdk.host.capi import c_compiler
 from xlac_sdk.target import Request
 c_compiler.FLAGS = (*c_compiler.FLAGS, "-O0", "-fsanitize=undefined",
                  "-fsanitize-undefined-trap-on-error")

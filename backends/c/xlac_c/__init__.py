@@ -14,8 +14,7 @@ from xlac_c import lowering, package
 from xlac_c.source import EMBED, api_of, c_file, constant_bytes
 from xlac_sdk.backend import CORE_FLOPS, Backend, Executable
 from xlac_sdk.emit.ctext import Dialect
-from xlac_sdk.host import c_compiler
-from xlac_sdk.host.capi import WeightsOrigin, header, weights_file
+from xlac_sdk.host.capi import WeightsOrigin, c_compiler, header, weights_file
 from xlac_sdk.host.capi.library import Library, aligned
 from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.programs.program import Program

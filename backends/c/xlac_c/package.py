@@ -11,7 +11,8 @@ from xlac_c.lowering import lowered
 from xlac_c.source import api_of, both_files, c_file
 from xlac_sdk.backend import Executable
 from xlac_sdk.emit.ctext import Dialect
-from xlac_sdk.host import c_compiler, capi
+from xlac_sdk.host import capi
+from xlac_sdk.host.capi import c_compiler
 from xlac_sdk.host.capi.library import Library, weights_of
 from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.host.ranks.parts import RankParts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xlac_sdk.backend import Backend
-from xlac_sdk.host import c_compiler
+from xlac_sdk.host.capi import c_compiler
 from xlac_sdk.host.device_c.driver import FORMS, HostDriver
 from xlac_sdk.host.device_c.program import host_program
 from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
