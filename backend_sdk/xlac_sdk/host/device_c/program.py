@@ -43,7 +43,7 @@ class _KernelRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _DeviceCall:
     """A function that runs steps: `NAME_run`, or that of an entry; the inputs and outputs with
     where they begin in their block.
     """
@@ -138,11 +138,11 @@ def _way(
     starts: Mapping[Slot, int],
     lines: list[str],
     entry: EntryPoint | None = None,
-) -> _Way:
+) -> _DeviceCall:
     ends = [(number, starts[array.slot]) for number, array in enumerate(arrays)]
     inputs = tuple(end for end, array in zip(ends, arrays, strict=True) if not array.written)
     outputs = tuple(end for end, array in zip(ends, arrays, strict=True) if array.written)
-    return _Way(name, arrays, inputs, outputs, lines, entry)
+    return _DeviceCall(name, arrays, inputs, outputs, lines, entry)
 
 
 def _constants(program: Program) -> set[Slot]:
