@@ -111,6 +111,7 @@ def c_file(
             ways.append(_Way(entry.name, point.arrays, *written(entry.steps, checks), point))
     body = "\n".join(line for f in bodies.texts for line in f.lines)
     written_by_hand = hand_written.functions(program.kernels)
+    found = () if outside else constants(program, touched(program.every_step), parts)
     return template("xlac_c", "program.c.j2").render(
         api=api,
         ends=[
@@ -121,13 +122,7 @@ def c_file(
         incbin=outside and api.weights is capi.WeightsOrigin.INCBIN,
         vectors=declarations((v for f in bodies.texts for v in f.vectors), dialect),
         functions=needed(body, lowered.functions),
-        constants=[]
-        if outside
-        else [
-            c
-            for c in constants(program, touched(program.every_step), parts)
-            if c.symbol not in apart
-        ],
+        constants=[c for c in found if c.symbol not in apart],
         checked=checked,
         kernels=bodies.texts,
         declarations=[f"{one.declaration(dialect)};" for one in written_by_hand],
