@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from xlac.spec.load import load
+from xlac.spec.schema.document import BROKEN as PLACEHOLDER
 from xlac_sdk.source import SourceError
 
 ROOT = Path(__file__).parents[2]
@@ -36,3 +37,10 @@ def test_one_is_singular(name: str) -> None:
     """`xlac_sdk.support.counts` gives a count its noun."""
     text = (BROKEN / f"{name}.txt").read_text(encoding="utf-8")
     assert not re.search(r"(?<![\d.,:\[(-])\b1 (?!axis|is|as|has|was|times|plus)[a-z]+s\b", text)
+
+
+def test_an_expression_that_equals_the_placeholder_of_a_broken_entry_is_one(tmp_path: Path) -> None:
+    """The placeholder stands where a reported entry was; a spec's text is never taken for it."""
+    file = tmp_path / "zero.yaml"
+    file.write_text(f"xlac: 1\nmodel: zero\ngraph:\n  y: {str(PLACEHOLDER)!r}\noutputs: [y]\n")
+    assert list(load(file).graph.outputs) == ["y"]

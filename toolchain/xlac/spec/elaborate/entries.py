@@ -164,7 +164,7 @@ def rename(stack: list[Node], path: str, wanted: str) -> None:
 def make(context: Elaboration, scope: Scope, key: str, spec: Any, place: Place) -> Value:
     """The value of one entry. Raises Fault or Poisoned."""
     path = scope.path(split_names(key)[0])
-    if spec == BROKEN:
+    if spec is BROKEN:
         raise Poisoned
     if (handler := context.handlers.entries.get(type(spec))) is not None:
         return handler(context, scope, spec, path, place)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from uuid import uuid4
 
 from pydantic import ValidationError
 
@@ -246,5 +245,11 @@ def _drop(data: Any, path: Path_, in_key: bool) -> None:
             del data[path[-1]]
 
 
-# placeholder for an entry of the graph that was already reported; specs cannot contain it
-BROKEN = f"\x00{uuid4()}"
+class _Broken(str):
+    """Text that is told from a spec's by identity."""
+
+    __slots__ = ()
+
+
+# placeholder for an entry of the graph that was already reported
+BROKEN = _Broken("0")
