@@ -63,6 +63,42 @@ def test_float64_shows_the_meaning_apart_from_rounding() -> None:
     )
 
 
+def nested(name: str) -> Node:
+    """An operation with a body of f32 over x f32[4]: a tenth of a sum is added to x."""
+    a, b, x = (build.param(n, F32, s) for n, s in (("a", ()), ("b", ()), ("x", (4,))))
+    add = Graph("add", (a, b), {"sum": build.add(build.mul(a, np.float32(0.1)), b)})
+    zero = build.constant(np.float32(0))
+    match name:
+        case "reduce":
+            return Node.of(OPS["reduce"]((0,), "body", add), x, zero)
+        case "window":
+            one, none = (1,), (0,)
+            window = OPS["window"](
+                combine="body", body=add, window=(2,), strides=one, low=none, high=none,
+                base_dilation=one, window_dilation=one,
+            )  # fmt: skip
+            return Node.of(window, x, zero)
+        case "scatter":
+            rows = {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,)}
+            scatter = OPS["scatter"](combine="body", body=add, index_vector_dim=1, **rows)
+            indices = build.constant(np.array([0, 2], np.int32))
+            return Node.of(scatter, x, indices, build.constant(np.array([0.1, 0.2], np.float32)))
+        case _:
+            less = Graph("less", (a, b), {"less": build.compare(a, "lt", b)})
+            return Node.of(OPS["sort"](0, body=less), x)
+
+
+@pytest.mark.parametrize("name", ["reduce", "window", "scatter", "sort"])
+def test_bodies_are_interpreted_in_float64_too(name: str) -> None:
+    given = {"x": np.array([0.1, 0.7, 0.3, 0.2], np.float32)}
+    node = nested(name)
+    graph = Graph("g", tuple(n for n in node.inputs if n.op.mnemonic == "param"), {"y": node})
+    narrow, wide = interpret(graph, given)["y"], interpret(graph, given, float64=True)["y"]
+    assert wide.dtype == np.float64
+    np.testing.assert_allclose(wide, narrow, rtol=1e-6)
+    assert name == "sort" or (wide != narrow).any()
+
+
 def test_wrong_inputs() -> None:
     x = build.param("x", F32, (3,))
     graph = Graph("g", (x,), {"y": build.add(x, 1)})

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac.ir.dims import Dim, static
+from xlac.ir.dims import Dim, Shape, static
 from xlac.ir.graph import Graph, Node, apply, zeros
 from xlac.ir.leading import with_initial_scalars
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
@@ -80,9 +80,13 @@ class Window(Op):
                 f"a window takes at least one element along each axis, got {list(self.window)}",
                 attribute="window",
             )
-        shape = []
-        for axis, size in enumerate(xs[0].shape):
-            moved = moves(
+        shape = self._moved(xs[0].shape)
+        return several([x.with_shape(shape) for x in xs])
+
+    def _moved(self, shape: Shape) -> Shape:
+        """How often the window fits along each axis."""
+        return tuple(
+            moves(
                 size,
                 self.window[axis],
                 self.strides[axis],
@@ -91,8 +95,8 @@ class Window(Op):
                 self.base_dilation[axis],
                 self.window_dilation[axis],
             )
-            shape.append(moved)
-        return several([x.with_shape(tuple(shape)) for x in xs])
+            for axis, size in enumerate(shape)
+        )
 
     @property
     def creates(self) -> frozenset[str]:
@@ -190,8 +194,7 @@ class Window(Op):
         return None if self.body is None else with_initial_scalars(node, inputs, mapped, size)
 
     def evaluate(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        result = self.infer(*(Type(DType.of(a.dtype), a.shape) for a in arrays))
-        shape = static(result.shape if isinstance(result, Type) else result[0].shape)
+        shape = static(self._moved(arrays[0].shape))
         if self.body is None:
             wide = numeric.widen(arrays[0])
             views = self._taps(wide, numeric.identity(self.combine, DType.of(wide.dtype)), shape)
