@@ -18,6 +18,7 @@ from xlac.ir.interpret import evaluate
 from xlac.ir.types import Type
 from xlac.ops import OPS, build
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor.leaf import Param
 from xlac_sdk.dtypes import DType
@@ -111,6 +112,32 @@ def test_what_surely_overflows_is_infinite_and_what_may_is_anything() -> None:
     assert np.isinf(total.value[0]) and total.bound[0] == 0
     assert total.value[1] == 2e38 and total.bound[1] < 1e32
     assert np.isinf(total.bound[2])
+
+
+@pytest.mark.parametrize("wild", [np.inf, np.nan])
+@pytest.mark.parametrize(
+    ("given", "settled"),
+    [
+        ({}, [True, True]),
+        ({"low": (1,), "high": (1,)}, [True, True, True, True]),
+        ({"low": (2,), "high": (2,)}, [False, True, True, True, True, False]),
+        ({"lhs_dilation": (2,)}, [False, True, False, True, False]),
+    ],
+)
+def test_zeros_that_a_convolution_inserts_may_meet_an_infinity(
+    wild: float, given: dict[str, tuple[int, ...]], settled: list[bool]
+) -> None:
+    """The middle one of three taps is not finite: whether it is a term where it meets an inserted
+    zero is left open.
+    """
+    x, kernel = params((1, 1, 4), (1, 1, 3))
+    known = {"strides": (1,), "low": (0,), "high": (0,), "lhs_dilation": (1,), "rhs_dilation": (1,)}
+    node = Node.of(Conv(("NCW", "OIW", "NCW"), **known | given), x, kernel)
+    values = Approximation(np.ones((1, 1, 4))), Approximation(np.array([[[1.0, wild, 1.0]]]))
+    (result,) = of_node(node, [(value,) for value in values], Promise())
+    assert (~np.isinf(result.bound))[0, 0].tolist() == settled
+    met = result.value[0, 0][settled]
+    assert np.isnan(met).all() if np.isnan(wild) else (met == np.inf).all()
 
 
 @pytest.mark.parametrize("exponent", [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0])

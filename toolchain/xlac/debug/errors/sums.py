@@ -123,9 +123,24 @@ def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
         error = error + applied(a.error, sizes[1])
     if b.error is not None:
         error = error + applied(magnitudes([Approximation(a.value)])[0], b.error)
-    if isinstance(node.op, Conv) and error.size and _fewer_products(node.op, node):
-        error = np.maximum(error, _winograd(node.op, sizes, promise))
+    if isinstance(node.op, Conv) and error.size:
+        if _fewer_products(node.op, node):
+            error = np.maximum(error, _winograd(node.op, sizes, promise))
+        error = np.where(_meets_inserted(node.op, a.value, b.value), np.nan, error)
     return overflowing(error, total, node.type.dtype)
+
+
+def _meets_inserted(op: Conv, x: Array, kernel: Array) -> Array:
+    """Where an infinity or a NaN of the kernel meets a zero that the convolution inserts, as
+    padding or between pixels: docs/SPEC.md leaves open whether that is a term.
+    """
+    wild = (~np.isfinite(kernel.astype(np.float64))).astype(np.float64)
+    met = np.asarray(_in_float64(op).evaluate(np.ones(x.shape), wild))
+    axes = tuple(n for n, letter in enumerate(op.layout[1]) if letter != "O")
+    along = [1] * met.ndim
+    along[op.layout[2].index("C")] = -1
+    inserted: Array = met < wild.sum(axes).reshape(along)
+    return inserted
 
 
 def _in_float64(op: Op) -> Op:
