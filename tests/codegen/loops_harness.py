@@ -16,6 +16,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup, Scratch
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind, Partition
 from xlac.fusion.partition import is_alias, partition
+from xlac.fusion.placement import Placements
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.types import Type
@@ -159,6 +160,7 @@ def check_graph(
     rtol: float = 1e-4,
     seed: int = 0,
     fuse: bool = True,
+    placements: Placements | None = None,
 ) -> None:
     """Every group of the graph's partition is well formed and computes what it should from exact
     inputs.
@@ -169,7 +171,7 @@ def check_graph(
         outputs, {n: draw(n.type, rng) for n in walk(outputs) if isinstance(n.op, Param)}
     )
     for target in targets:
-        parts = partition(graph, target, fuse=fuse, kind_taken=kind_taken)
+        parts = partition(graph, target, fuse=fuse, kind_taken=kind_taken, placements=placements)
         well_formed(parts)
         for group in parts.groups:
             if is_alias(group) or not any(o.type.size for o in group.outputs):

@@ -72,11 +72,9 @@ def nested(name: str) -> Node:
         case "reduce":
             return Node.of(OPS["reduce"]((0,), "body", add), x, zero)
         case "window":
-            one, none = (1,), (0,)
-            window = OPS["window"](
-                combine="body", body=add, window=(2,), strides=one, low=none, high=none,
-                base_dilation=one, window_dilation=one,
-            )  # fmt: skip
+            places = {"strides": (1,), "low": (0,), "high": (0,), "base_dilation": (1,)}
+            given = {**places, "window_dilation": (1,), "window": (2,)}
+            window = OPS["window"](combine="body", body=add, **given)
             return Node.of(window, x, zero)
         case "scatter":
             rows = {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,)}

@@ -17,7 +17,6 @@ from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.codegen.schedules import document
-from xlac.codegen.schedules.document import Asked
 from xlac.frontends.loader import load
 from xlac.fusion.group import Partition
 from xlac.fusion.partition import partition
@@ -57,13 +56,16 @@ from xlac_sdk.target import Target
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A program and what it was made from: what `explain`, `inspect` and `build` show."""
+    """A program and what it was made from: what `explain`, `inspect` and `build` show. The groups
+    of `partition` are those of `fused` in the order in which they run.
+    """
 
     model: Model
     target: Target
     partition: Partition
     schedules: LoweringCache
     program: Program
+    fused: Partition
     quantised: Quantised | None = None
 
 
@@ -72,12 +74,11 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     """Compiles a model that is not in the cache; `api.compile` documents options and errors."""
     asked(options.variants, options.sizes)
     backend, checks = find(target), options.checks
-    wanted = document.read(options.schedules)
     facts = backend.target_for(options.request)
     lowered = partial(
         lower,
         target=facts,
-        wanted=wanted,
+        wanted=document.read(options.schedules),
         pipeline=Pipeline.asked(options.passes),
         verify_each=options.verify_each,
         memory=MemoryLimit.of(options.max_memory),
@@ -135,7 +136,7 @@ def lower(
     verify_each: bool = False,
     fuse: bool = True,
     int8: bool = False,
-    wanted: Asked | None = None,
+    wanted: document.Asked | None = None,
     every: bool = True,
     memory: MemoryLimit | None = None,
     loop_kernels: bool = True,
@@ -155,8 +156,6 @@ def lower(
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
     facts = permitted_kernels(facts, model)
-    if wanted is not None:
-        wanted.require(facts)
     schedules = LoweringCache(facts, wanted)
     every_pass, loops = verify_each or settings().verify_each, fuse and loop_kernels
     stages = _Stages(schedules, pipeline, every_pass, fuse, int8, memory, loops)
@@ -212,33 +211,36 @@ class _Stages:
             own = captured(graph)
             scheduled, done = quantised(own, weights) if self.int8 else (own, None)
             checkpoint("fusion")
-            groups = partition(scheduled, target, fuse=self.fuse, kind_taken=kind_taken)
+            asked = self.schedules.asked.placements
+            cut = partition(
+                scheduled, target, fuse=self.fuse, kind_taken=kind_taken, placements=asked
+            )
+            self.schedules.check_placements(cut)
             checkpoint("the kernels")
-            self.schedules.lowered(groups)
+            self.schedules.lowered(cut)
             checkpoint("the memory plan")
             planner = ProgramPlanner(
                 self.schedules, weights, model.state, tuple(model.dims.values())
             )
             # the limit is checked once loops are kernels
             for limit in (None, self.memory):
-                ordered, program = fit_memory(groups, planner, self.schedules, model.state, limit)
+                groups, program = fit_memory(cut, planner, self.schedules, model.state, limit)
                 if self.loop_kernels:
                     program = with_loop_kernels(program, target)
                 if self.memory is None or self.memory.holds(program):
                     break
-            groups = ordered
             check_addressable(program)
             if model.checks:  # temporaries are written before they are read, too
                 verify_program(program)
             program = replace(program, facts={**program.facts, **_facts(model)})
         optimized = replace(model, graph=graph, weights=weights)
-        return Lowered(optimized, target, groups, self.schedules, program, done)
+        return Lowered(optimized, target, groups, self.schedules, program, cut, done)
 
 
 def _facts(model: Model) -> dict[str, Any]:
     """Facts of a model that its program carries."""
-    known = ("precision", "extents", "forms")
-    facts = {**{name: getattr(model, name) for name in known}, **check_facts(model)}
+    facts = {name: getattr(model, name) for name in ("precision", "extents", "forms")}
+    facts |= check_facts(model)
     facts["mesh"] = model.mesh_of_rank
     return {key: value for key, value in facts.items() if value}
 

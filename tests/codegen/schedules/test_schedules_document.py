@@ -92,6 +92,44 @@ def test_a_mistake_is_said_with_its_place(
     assert place in shown
 
 
+CHOICES = """xlac: 1
+model: choices
+inputs: {x: "f32[64, 256]"}
+graph:
+  y: tanh(x) * 2.0
+  z: sum(y, axis=1)
+outputs: [z]
+"""
+
+
+@pytest.mark.parametrize(
+    ("new", "code", "said"),
+    [
+        ("inlined", "XL4111", "it must be one of inline, stored, apart, not 'inlined'"),
+        ("3", "XL4111", "it must be one of inline, stored, apart, not 3"),
+        ("stored", "XL4112", "cannot be stored: fusion has no choice about it"),
+    ],
+)
+def test_a_placement_that_cannot_be_is_said_with_its_place(
+    new: str, code: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "schedules.yaml"
+    spec = tmp_path / "choices.yaml"
+    spec.write_text(CHOICES)
+    text = decisions.schedules(lower(load(spec), VECTOR))
+    file.write_text(text.replace(": inline", f": {new}", 1))
+    with pytest.raises(SourceError) as raised:
+        lower(load(spec), VECTOR, wanted=read(file))
+    (problem,) = raised.value.diagnostics
+    assert problem.code == code and said in problem.message
+    assert problem.span is not None and problem.span.file == file
+    assert f": {new}" in file.read_text().splitlines()[problem.span.line - 1]
+    file.write_text(text.replace("\n  v", "\n  vv", 1))
+    with pytest.raises(SourceError, match="the model has no value vv") as raised:
+        lower(load(spec), VECTOR, wanted=read(file))
+    assert raised.value.diagnostics[0].code == "XL4113"
+
+
 SCALED = """xlac: 1
 model: scaled
 inputs: {x: "f32[4096]"}

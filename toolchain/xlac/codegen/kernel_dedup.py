@@ -36,8 +36,10 @@ class LoweringCache:
     """
 
     def __init__(self, target: Target, asked: Asked | None = None) -> None:
+        """Raises SourceError for schedules that were tuned on another machine."""
         self.target, self.asked = target, asked or Asked()
-        self._met: set[str] = set()  # groups in `asked` that were lowered
+        self.asked.require(target)
+        self._met: set[str] = set()  # groups and values in `asked` that there are
         self._of_group: dict[Group, LoweredGroup] = {}
         self._of_structure: dict[str, tuple[Group, LoweredGroup]] = {}
 
@@ -89,15 +91,23 @@ class LoweringCache:
                 raise self.asked.idle(which, part, decisions.settled)
         return replace(lowered, schedules=decisions.settled)
 
+    def check_placements(self, partition: Partition) -> None:
+        """Raises SourceError for values of a partition that are not computed where it was asked."""
+        reasons = self.asked.placements.kept(partition)
+        self._met.update(reasons)
+        if any(reasons.values()):
+            raise self.asked.elsewhere({name: why for name, why in reasons.items() if why})
+
     def check_asked(self) -> None:
-        """Raises SourceError for schedules of groups that were not lowered, unless they were tuned,
-        as those may be of several models.
+        """Raises SourceError for schedules of groups that were not lowered, and for placements of
+        values that there are not, unless they were tuned, as those may be of several models.
         """
         if self.asked.tuned is not None:
             return
-        strange = [group for group in self.asked.groups if group not in self._met]
-        if strange:
-            raise self.asked.strange(strange)
+        groups = [group for group in self.asked.groups if group not in self._met]
+        values = [value for value in self.asked.placements.asked if value not in self._met]
+        if groups or values:
+            raise self.asked.strange(groups, values)
 
     def table(self) -> dict[str, tuple[Group, Mapping[str, Schedule]]]:
         """The schedules of every group that has kernels, by the name of its structure, with an

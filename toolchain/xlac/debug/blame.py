@@ -168,7 +168,9 @@ class GroupSearch:
     def lowered(self, groups: Partition) -> Lowered:
         """The program of some groups."""
         program = planned(groups, self.schedules.lowered(groups), self.weights)[0]
-        return Lowered(self.subject.model, self.subject.target, groups, self.schedules, program)
+        return Lowered(
+            self.subject.model, self.subject.target, groups, self.schedules, program, groups
+        )
 
     def tried(
         self, lowered: Lowered, given: Mapping[str, Array], wanted: Mapping[str, Approximation]

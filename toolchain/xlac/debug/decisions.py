@@ -9,6 +9,7 @@ from xlac.codegen.schedules.document import write
 from xlac.driver import Lowered
 from xlac.fusion.group import WITHOUT_KERNELS, Group, Partition
 from xlac.fusion.partition import is_alias
+from xlac.fusion.placement import named_choices
 from xlac.ir.graph import Node
 from xlac_sdk.kernel_ir.kernel import Kernel, Work
 from xlac_sdk.kernel_ir.text import show
@@ -78,16 +79,21 @@ def fused(lowered: Lowered) -> str:
 
 
 def schedules(lowered: Lowered) -> str:
-    """The schedules of all groups' kernels, as a document that `--schedule` takes."""
+    """The placements of values and the schedules of all groups' kernels, as a document that
+    `--schedule` takes.
+    """
     table = lowered.schedules.table()
+    choices = named_choices(lowered.fused)
     titles = {
         name: f"{group.kind.value}: {', '.join(k.name for k in kernels_of(lowered, group))}"
         f" computes {', '.join(map(label, group.outputs))}"
         for name, (group, _) in table.items()
     }
+    titles |= {name: f"{label(node)} {node.types}" for name, (node, _) in choices.items()}
+    places = {name: placement for name, (_, placement) in choices.items()}
     parts_by_group = {name: parts for name, (_, parts) in table.items()}
     head = f"Schedules of {lowered.model.name} for {lowered.target.name}: docs/SCHEDULES.md"
-    return write(parts_by_group, titles, head)
+    return write(parts_by_group, titles, head, placements=places)
 
 
 def kernels(program: Program) -> str:

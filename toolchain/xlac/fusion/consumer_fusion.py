@@ -9,10 +9,12 @@ one (floating) until the second sweep.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, Label, is_fusible, is_pointwise
 from xlac.fusion.epilogue_streams import superfluous
-from xlac.fusion.group import Kind, KindTaken
+from xlac.fusion.group import Kind, KindTaken, Placement
 from xlac.fusion.narrow_outputs import widening
 from xlac.fusion.prologue_fusion import Prologues, prologues
 from xlac.ir.composite import Composite
@@ -41,11 +43,18 @@ class ConsumerFusion:
         target: Target,
         fuse: bool,
         kind_taken: KindTaken,
-        apart: frozenset[Node] = frozenset(),
+        apart: Mapping[Node, str] | None = None,
+        wanted: Mapping[Node, Placement] | None = None,
         body: bool = False,
     ) -> None:
-        """Nodes of `apart` are read from memory; `body` as in `partition`."""
-        self.apart, self.body = apart, body
+        """Nodes of `apart` are read from memory, for the reasons given; `wanted` says where some
+        are computed; `body` as in `partition`.
+        """
+        self.apart, self.wanted, self.body = apart or {}, wanted or {}, body
+        # values in memory because that was estimated to cost less, or wanted
+        self.chosen: dict[Node, Placement] = {
+            node: where for node, where in self.wanted.items() if where is Placement.APART
+        }
         self.target, self.fuse, self.kind_taken = target, fuse, kind_taken
         self.nodes = [n for n in graph.nodes() if not is_leaf(n)]
         self.number = {n: i for i, n in enumerate(self.nodes)}
@@ -95,13 +104,24 @@ class ConsumerFusion:
             (cluster, node)
             for cluster in self.clusters
             for shortened in (superfluous, widening)
-            for node in shortened(cluster, self.target, users, self.results, self._floats)
+            for node in self._cut_off(
+                cluster, shortened(cluster, self.target, users, self.results, self._floats)
+            )
         ]
         for cluster, node in dict.fromkeys(late):
             cluster.remove(node)
             del self.home[node]
         for node in self.nodes if late else ():
             self._weigh(node)
+
+    def _cut_off(self, cluster: Cluster, late: Sequence[Node]) -> Sequence[Node]:
+        """The nodes that are to leave a cluster, unless a value that they read is wanted inline."""
+        read = {i for node in late for i in node.inputs if i in cluster.members} - set(late)
+        if any(self.wanted.get(node) is Placement.INLINE for node in read):
+            return ()
+        for node in read:
+            self.chosen.setdefault(node, Placement.STORED)
+        return late
 
     def _floats(self, node: Node) -> bool:
         """Whether a node has no cluster: its elements are computed where they are read."""

@@ -37,6 +37,14 @@ class Kind(Enum):
     CONTROL = "control"  # cond, while, scan, call: host steps around other groups
 
 
+class Placement(Enum):
+    """Where a value is computed, as far as fusion has a choice (`placement.py`)."""
+
+    INLINE = "inline"  # in every kernel that reads it
+    STORED = "stored"  # once, in the first kernel that reads it, which writes it for the others
+    APART = "apart"  # once, before all kernels that read it
+
+
 WITHOUT_KERNELS = (Kind.CONTROL, Kind.CLAIMED, Kind.COLLECTIVE)
 """Groups that are host steps, which the planner writes."""
 
@@ -79,12 +87,14 @@ class Group:
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
     """A graph cut into groups, in the order they run. `inner` holds the partitions of bodies of
-    CONTROL groups.
+    CONTROL groups. `chosen` has the values that are in memory because that was estimated to cost
+    less, or asked for.
     """
 
     graph: Graph
     groups: tuple[Group, ...]
     inner: Mapping[Graph, Partition] = field(default_factory=dict)
+    chosen: Mapping[Node, Placement] = field(default_factory=dict)
 
 
 def open_sizes(group: Group) -> tuple[Sym, ...]:

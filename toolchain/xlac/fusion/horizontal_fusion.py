@@ -25,13 +25,14 @@ def join_readers(
     number: Mapping[Node, int],
     results: Container[Node],
     target: Target,
+    apart: Container[Node] = frozenset(),
 ) -> list[Cluster]:
     """The clusters in order, without those merged into an earlier one of the same shape.
 
     A cluster is merged where all that it reads is in memory when the earlier one runs, or is
-    computed by it at the same index. A value that only the merged cluster read is no longer written
-    to memory (such as an optimizer's moment, selected by whether the loss is finite and read by the
-    weight's update).
+    computed by it at the same index and not to be kept `apart`. A value that only the merged
+    cluster read is no longer written to memory (such as an optimizer's moment, selected by whether
+    the loss is finite and read by the weight's update).
     """
     place = {c: i for i, c in enumerate(clusters)}
     maker = {node: c for c in clusters for node in c.outputs}
@@ -47,6 +48,8 @@ def join_readers(
         makers = {i: maker[i] for i in _reads(cluster) if i in maker}
         first = max(makers.values(), key=place.__getitem__, default=None)
         if first is None or not _continues(cluster, first, number):
+            continue
+        if any(node in apart for node in makers if maker[node] is first):
             continue
         if not _few_buffers((first, cluster), target):
             continue

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xlac.fusion.buffers import cuts
+from xlac.fusion.buffers import CROWDED, cuts
 from xlac.fusion.cluster import Cluster
 from xlac.fusion.consumer_fusion import ConsumerFusion
-from xlac.fusion.group import Group, Kind, KindTaken, Partition
+from xlac.fusion.group import Group, Kind, KindTaken, Partition, Placement
 from xlac.fusion.horizontal_fusion import join_readers, join_siblings
+from xlac.fusion.placement import WANTED, Placements
 from xlac.fusion.producer_fusion import RESULT, ProducerFusion
 from xlac.ir.graph import Graph, Node
 from xlac.ops.tensor import view
@@ -24,19 +25,29 @@ from xlac_sdk.target import Target
 
 
 def partition(
-    graph: Graph, target: Target, *, fuse: bool = True, kind_taken: KindTaken, body: bool = False
+    graph: Graph,
+    target: Target,
+    *,
+    fuse: bool = True,
+    kind_taken: KindTaken,
+    placements: Placements | None = None,
+    body: bool = False,
 ) -> Partition:
     """The groups of a graph and of the bodies inside it. Without `fuse`, every node has a kernel of
     its own. `kind_taken` says which composites a lowering takes whole: `codegen.claims.kind_taken`.
-    `body`: the graph is that of a loop or a branch.
+    `placements` says where some values are to be computed. `body`: the graph is that of a loop or a
+    branch.
     """
-    groups = _fitting(graph, target, fuse, kind_taken, body)
+    wanted = placements.of(graph) if fuse and placements is not None else {}
+    groups, chosen = _fitting(graph, target, fuse, kind_taken, wanted, body)
     inner: dict[Graph, Partition] = {}
     for group in groups:
         if group.kind is Kind.CONTROL:
             for part in group.anchor.op.bodies():
-                inner[part] = partition(part, target, fuse=fuse, kind_taken=kind_taken, body=True)
-    return Partition(graph, groups, inner)
+                inner[part] = partition(
+                    part, target, fuse=fuse, kind_taken=kind_taken, placements=placements, body=True
+                )
+    return Partition(graph, groups, inner, chosen)
 
 
 def is_alias(group: Group) -> bool:
@@ -49,30 +60,38 @@ def is_alias(group: Group) -> bool:
 
 
 def _fitting(
-    graph: Graph, target: Target, fuse: bool, kind_taken: KindTaken, body: bool
-) -> tuple[Group, ...]:
-    """The groups, within the buffers of a launch where the target limits them."""
-    apart: frozenset[Node] = frozenset()
+    graph: Graph,
+    target: Target,
+    fuse: bool,
+    kind_taken: KindTaken,
+    wanted: Mapping[Node, Placement],
+    body: bool,
+) -> tuple[tuple[Group, ...], Mapping[Node, Placement]]:
+    """The groups, within the buffers of a launch where the target limits them, and which values are
+    in memory by choice.
+    """
+    apart = {node: WANTED for node, where in wanted.items() if where is Placement.APART}
     while True:
-        fusion = ConsumerFusion(graph, target, fuse, kind_taken, apart, body)
-        groups = _groups(fusion)
+        fusion = ConsumerFusion(graph, target, fuse, kind_taken, apart, wanted, body)
+        groups, chosen = _groups(fusion)
         if not target.most_buffers or not fuse:
-            return groups
+            return groups, chosen
         more = cuts(groups, target.most_buffers, apart)
         if not more:
-            return groups
-        apart |= more
+            return groups, chosen
+        apart |= dict.fromkeys(more, CROWDED)
 
 
-def _groups(fusion: ConsumerFusion) -> tuple[Group, ...]:
-    """The groups of the clusters of the first sweep."""
-    target = fusion.target
-    why = ProducerFusion(fusion).why
+def _groups(fusion: ConsumerFusion) -> tuple[tuple[Group, ...], Mapping[Node, Placement]]:
+    """The groups after the first sweep, and which values are in memory by choice."""
+    why, target = ProducerFusion(fusion).why, fusion.target
     clusters = sorted((c for c in fusion.clusters if c.outputs), key=lambda c: c.key)
     if fusion.fuse:
-        clusters = join_readers(clusters, fusion.number, fusion.results, target)
+        apart = {node for node, why in fusion.apart.items() if why == WANTED}
+        clusters = join_readers(clusters, fusion.number, fusion.results, target, apart)
         clusters = join_siblings(clusters, fusion.number, target)
-    return tuple(_group(c, fusion.number, why) for c in clusters)
+    groups = tuple(_group(c, fusion.number, why) for c in clusters)
+    return groups, fusion.chosen
 
 
 def _group(cluster: Cluster, number: Mapping[Node, int], why: Mapping[Node, str]) -> Group:

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xlac.fusion import cost
-from xlac.fusion.buffers import CROWDED
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.fusion.consumer_fusion import ConsumerFusion
-from xlac.fusion.group import Kind
+from xlac.fusion.group import Kind, Placement
 from xlac.fusion.overwritten_operand import would_copy
 from xlac.fusion.reduction_recompute import Recompute
 from xlac.ir.composite import Composite
@@ -122,7 +121,7 @@ class ProducerFusion:
         """Why a cluster reads an operand of its node from memory; "" where it may compute it."""
         own = self.home.get(node) is cluster
         if not self.fuse or (node in self.consumers.apart and not own):
-            return "" if own else CROWDED if self.fuse else "fusion is off"
+            return "" if own else self.consumers.apart.get(node, "fusion is off")
         if (
             cluster.kind is Kind.ATTENTION
             and user is cluster.anchor
@@ -176,10 +175,13 @@ class ProducerFusion:
         """
         result = node in self.results
         full = any(len(c.members) >= MAX_NODES for c in wants.inline) or self._crowds(node, wants)
-        if not result and not wants.memory and not full and self._recompute(node, wants.inline):
+        free = not result and not wants.memory and not full
+        if free and self._inline(node, wants.inline):
             for cluster in wants.inline:
                 cluster.add(node)
             return dict(wants.inline)
+        if free and wants.inline:
+            self.consumers.chosen[node] = Placement.STORED
         reason = RESULT if result else next(iter(wants.memory.values()), "")
         if not reason:
             reason = "the kernel would grow too large" if full else self._dear(wants)
@@ -215,6 +217,14 @@ class ProducerFusion:
                 "than memory"
             )
         return "each of its elements is read many times"
+
+    def _inline(self, node: Node, inline: Mapping[Cluster, float]) -> bool:
+        """Whether a node is computed wherever it is read: as wanted, else where that costs less."""
+        wanted = self.consumers.wanted.get(node)
+        once = len(inline) == 1 and max(inline.values()) <= 1.0
+        if wanted is None or not inline or once:
+            return self._recompute(node, inline)
+        return wanted is Placement.INLINE
 
     def _recompute(self, node: Node, inline: Mapping[Cluster, float]) -> bool:
         """Whether recomputing a node wherever it is read costs less than writing it once."""

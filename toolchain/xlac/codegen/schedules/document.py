@@ -1,10 +1,13 @@
-"""Schedules as a YAML document: a mapping of groups, each a mapping of its parts."""
+"""Schedules as a YAML document: where values are computed, by their names; and a mapping of groups,
+each a mapping of its parts.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,15 @@ from xlac.codegen.schedules.decisions import PartMisfit
 from xlac.codegen.schedules.schedule import Misfit, Schedule
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.codegen.schedules.tuned import SECTION, TuningRecords, differences
+from xlac.fusion.group import Placement
+from xlac.fusion.placement import Placements
 from xlac.spec.text import yaml
 from xlac.spec.text.tree import Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.target import Target
 
-HEAD = "schedules"
+HEAD, PLACES = "schedules", "placements"
+KNOWN = (HEAD, PLACES, SECTION)
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | None
 """A file of schedules, or its contents."""
@@ -29,6 +35,7 @@ class Asked:
     """Schedules that a user asked for: by the name of a group's structure, and by part."""
 
     groups: Mapping[str, Mapping[str, Schedule]] = field(default_factory=dict)
+    placements: Placements = field(default_factory=Placements)
     source: Source | None = None  # the document that it was read from
     # what `xlac tune` measured, if it wrote the document: then the groups may be of other models
     tuned: TuningRecords | None = None
@@ -59,13 +66,35 @@ class Asked:
         hint = f"its parts: {', '.join(parts)}"
         return SourceError(Diagnostic("XL4112", problem, self._span((group, part), True), hint))
 
-    def strange(self, groups: Iterable[str]) -> SourceError:
-        """The error for schedules of groups that the model does not have."""
-        hint = "`xlac inspect --stage schedules` writes those that it has"
+    def elsewhere(self, reasons: Mapping[str, str]) -> SourceError:
+        """The error for values that are not computed where it was asked, with the reasons."""
+        hint = "`xlac inspect --stage schedules` writes those about which there is a choice"
         return SourceError(
             *(
-                Diagnostic("XL4113", f"the model has no group {g}", self._span((g,), True), hint)
-                for g in groups
+                Diagnostic(
+                    "XL4112",
+                    f"{name} cannot be {self.placements.asked[name].value}: {why}",
+                    self._span((name,), top=PLACES),
+                    hint,
+                )
+                for name, why in reasons.items()
+            )
+        )
+
+    def strange(self, groups: Iterable[str], values: Iterable[str]) -> SourceError:
+        """The error for schedules of groups, and placements of values, that the model lacks."""
+        hint = "`xlac inspect --stage schedules` writes those that it has"
+        lacking = [("group", HEAD, name) for name in groups]
+        lacking += [("value", PLACES, name) for name in values]
+        return SourceError(
+            *(
+                Diagnostic(
+                    "XL4113",
+                    f"the model has no {what} {name}",
+                    self._span((name,), True, section),
+                    hint,
+                )
+                for what, section, name in lacking
             )
         )
 
@@ -91,19 +120,21 @@ def read(given: Given) -> Asked:
 def _entries(data: Any, source: Source | None) -> Asked:
     problems: list[Diagnostic] = []
     schedules: dict[str, dict[str, Schedule]] = {}
-    asked = Asked(schedules, source)
+    asked = Asked(schedules, source=source)
 
     def wrong(path: tuple[str | int, ...], problem: str, hint: str = "", top: str = HEAD) -> None:
         where = " ".join(map(str, path))
         text = f"{where}: {problem}" if where else problem
-        problems.append(Diagnostic("XL4111", text, asked._span(path, top=top), hint))
+        problems.append(Diagnostic("XL4111", text, asked._span(path, not path, top), hint))
 
     groups = data.get(HEAD) if isinstance(data, Mapping) else None
-    if not isinstance(groups, Mapping) or set(data) - {HEAD, SECTION}:
+    strange = [key for key in data if key not in KNOWN] if isinstance(data, Mapping) else []
+    if not isinstance(groups, Mapping) or strange:
         wrong(
             (),
-            f"it must be a mapping of '{HEAD}' to schedules by group, beside '{SECTION}' where "
-            "`xlac tune` wrote it, and nothing else",
+            f"it must be a mapping of '{HEAD}' to schedules by group, beside '{PLACES}' of values, "
+            f"and '{SECTION}' where `xlac tune` wrote it, and nothing else",
+            top=str(strange[0]) if strange else HEAD,
         )
         groups = {}
     for group, parts in groups.items():
@@ -116,6 +147,9 @@ def _entries(data: Any, source: Source | None) -> Asked:
                 schedules[group][part] = schedule.from_data(entry, TEMPLATES)
             except Misfit as misfit:
                 wrong((group, part, *misfit.path), misfit.problem, misfit.hint)
+    if isinstance(data, Mapping) and PLACES in data:
+        places = _placements(data[PLACES], partial(wrong, top=PLACES))
+        asked = replace(asked, placements=places)
     if isinstance(data, Mapping) and SECTION in data:
         try:
             asked = replace(asked, tuned=tuned.from_data(data[SECTION], schedules))
@@ -126,16 +160,33 @@ def _entries(data: Any, source: Source | None) -> Asked:
     return asked
 
 
+def _placements(given: Any, wrong: Callable[[tuple[str | int, ...], str], None]) -> Placements:
+    """The placements of a document; `wrong` is told what is wrong with one."""
+    words = {each.value: each for each in Placement}
+    if not isinstance(given, Mapping):
+        wrong((), "it must be a mapping of values to where each is computed")
+        return Placements()
+    for name, word in given.items():
+        if not isinstance(word, str) or word not in words:
+            wrong((name,), f"it must be one of {', '.join(words)}, not {word!r}")
+    return Placements({n: words[w] for n, w in given.items() if isinstance(w, str) and w in words})
+
+
 def write(
     groups: Mapping[str, Mapping[str, Schedule]],
     titles: Mapping[str, str],
     head: str,
     records: TuningRecords | None = None,
+    placements: Mapping[str, Placement] | None = None,
 ) -> str:
-    """The document of schedules, each group under its title, after what was measured, if it was;
-    `read` is the inverse.
+    """The document of schedules, each group and value under its title, after what was measured, if
+    it was; `read` is the inverse.
     """
     lines = [f"# {head}", *([] if records is None else tuned.section(records))]
+    if placements:
+        lines.append(f"{PLACES}:")
+        for name, placement in placements.items():
+            lines += [f"  # {titles[name]}", f"  {name}: {placement.value}"]
     lines.append(f"{HEAD}:" if groups else f"{HEAD}: {{}}")
     for group, parts in groups.items():
         lines += [f"  # {titles[group]}", f"  {group}:"]

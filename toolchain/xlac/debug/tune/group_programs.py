@@ -71,7 +71,9 @@ class GroupPrograms:
         lowerings = cache.lowered(self.partition)
         program = planned(self.partition, lowerings, self.model.model.weights)[0]
         program = replace(program, steps=program.steps * self.repeats)
-        lowered = Lowered(self.model.model, self.model.target, self.partition, cache, program)
+        lowered = Lowered(
+            self.model.model, self.model.target, self.partition, cache, program, self.partition
+        )
         settled = next(iter(lowerings.values())).schedules
         return GroupProgram(lowered, settled, "\n".join(show(k) for k in program.kernels))
 
