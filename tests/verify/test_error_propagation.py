@@ -13,7 +13,7 @@ from xlac.debug.errors.propagate import of_node, outputs_of
 from xlac.debug.errors.sums import Promise
 from xlac.debug.verify.deviation import deviation
 from xlac.debug.verify.subject import same_bits
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate
 from xlac.ir.types import Type
 from xlac.ops import OPS, build
@@ -112,6 +112,27 @@ def test_what_surely_overflows_is_infinite_and_what_may_is_anything() -> None:
     assert np.isinf(total.value[0]) and total.bound[0] == 0
     assert total.value[1] == 2e38 and total.bound[1] < 1e32
     assert np.isinf(total.bound[2])
+
+
+@pytest.mark.parametrize("between", [None, "neg", "transpose"])
+def test_a_product_that_is_added_may_not_overflow(between: str | None) -> None:
+    """Infinity less infinity is NaN, but a product may be fused, and is not infinite then; sums of
+    other infinities are settled.
+    """
+    x, y, z = params((2, 2), (2, 2), (2, 2))
+    product = build.mul(x, y)
+    if between == "neg":
+        product = build.apply1("neg", product)
+    elif between == "transpose":
+        product = build.transpose(product, (1, 0))
+    graph = Graph("g", (x, y, z), {"y": build.add(product, z)})
+    big = np.array([[1e30, 1e30], [1.0, np.inf]], np.float32)
+    given = {"x0": big, "x1": big, "x2": np.full((2, 2), -np.inf, np.float32)}
+    (found,) = outputs_of(graph, given).values()
+    open_ = np.array([[True, True], [False, False]])
+    np.testing.assert_array_equal(
+        np.isinf(found.bound), open_.T if between == "transpose" else open_
+    )
 
 
 @pytest.mark.parametrize("wild", [np.inf, np.nan])

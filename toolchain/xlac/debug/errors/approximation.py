@@ -21,11 +21,13 @@ class Approximation:
 
     `value` is in float64 for floats, else in the node's type. `error` is a float64 array of its
     shape, or None where the result is exact. An infinite error permits any value; for bools and
-    integers any positive error permits other values.
+    integers any positive error permits other values. `overflowed` marks products of finite numbers
+    that are infinite only because they are rounded before they are used; None where none is.
     """
 
     value: Array
     error: Array | None = None
+    overflowed: Array | None = None
 
     @property
     def bound(self) -> Array:

@@ -9,6 +9,7 @@ an error, a branch that may go either way) the error is infinite.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,35 @@ def of_node(node: Node, inputs: Sequence[Values], promise: Promise) -> Values:
     for value, error, dtype in zip(values, errors, types, strict=True):
         error = _rounded(node, value, error, dtype, promise)
         ranges.append(settled(value, error, dtype, certain))
+    if types[0].is_float:
+        ranges[0] = replace(ranges[0], overflowed=_overflowed(node, operands, ranges[0]))
     return tuple(ranges)
+
+
+def _overflowed(
+    node: Node, operands: Sequence[Approximation], result: Approximation
+) -> Array | None:
+    """The products of finite numbers that are infinite, or where they are after they were moved or
+    negated.
+    """
+    if node.op.mnemonic == "mul":
+        marked = np.isinf(result.value)
+        if marked.any():
+            marked &= np.isfinite(operands[0].value) & np.isfinite(operands[1].value)
+        return marked if marked.any() else None
+    if all(x.overflowed is None for x in operands):
+        return None
+    if node.op.mnemonic == "neg":
+        return operands[0].overflowed
+    if node.op.mnemonic not in MOVED:
+        return None
+    places = [replace(x, error=_as_error(x.overflowed)) for x in operands]
+    error = moved(node, places)
+    return None if error is None else error > 0
+
+
+def _as_error(marked: Array | None) -> Array | None:
+    return None if marked is None else marked.astype(np.float64)
 
 
 def _errors(
@@ -99,7 +128,7 @@ def _errors(
     if isinstance(op, Const | Param) or not operands:
         return (None,) * len(values)
     if name in SCALAR:
-        return (spread(node, operands, value),)
+        return (_fused(node, operands, spread(node, operands, value)),)
     if name in MOVED:
         return (moved(node, operands),)
     if name in ("dot", "conv"):
@@ -119,6 +148,18 @@ def _errors(
         if combine != "body":
             return (combined(node, operands, value, at),)
     return unknown(node, operands, values)
+
+
+def _fused(node: Node, operands: Sequence[Approximation], error: Array | None) -> Array | None:
+    """The error of a scalar operation: anything where it adds a product that may not overflow, as
+    it may be computed together with the sum.
+    """
+    if node.op.mnemonic not in ("add", "sub"):
+        return error
+    for x in operands:
+        if x.overflowed is not None:
+            error = np.where(x.overflowed, np.nan, 0.0 if error is None else error)
+    return error
 
 
 def _rounded(
