@@ -125,7 +125,7 @@ def _with(value: Any, *path: str) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_without("tuned", "machine"), "a mapping of machine and groups"),
+        (_without("tuned", "machine"), "a mapping of machine, groups and values"),
         (_without("tuned", "groups", "g0"), "groups lacks g0"),
         (_with(3, "tuned", "groups"), "must be mappings"),
         (_without("tuned", "groups", "g0", "what"), "it must be a mapping of what, default_us"),

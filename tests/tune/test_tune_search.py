@@ -116,6 +116,8 @@ class MadeUpWorker:
         self.in_place, self.closed, self.races = in_place, 0, 0
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+        if request["ask"] == "choices":
+            return {"choices": []}
         if request["ask"] == "groups":
             one = {
                 "name": "g1",

@@ -1,4 +1,4 @@
-"""`xlac tune`: searches faster schedules for a model by measuring them."""
+"""`xlac tune`: searches a faster fusion and faster schedules for a model by measuring them."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def command(
     copy_weights: bool,
     **options: Any,
 ) -> None:
-    """Search faster schedules for the kernels of SPEC by measuring them on this machine, and write
-    them to a file, which --tuning of other commands and `xlac.compile(schedules=…)` take.
+    """Search a faster fusion of SPEC and faster schedules for its kernels by measuring them on this
+    machine, and write them to a file, which --tuning of other commands and `xlac.compile(schedules=…)` take.
 
-    Every schedule is checked: results stay the same to the bit. Those kept were faster in calls of
+    Every choice is checked: results stay the same to the bit. Those kept were faster in calls of
     the whole model, in fresh processes, by more than 2 % with 95 % certainty.
     """
     from xlac.cli.models import open_model
@@ -114,8 +114,9 @@ def _write(output: Path, records: TuningRecords, model: str, target: str) -> Non
     from xlac.support.whole_files import replacing
 
     titles = {name: group.what for name, group in records.groups.items()}
+    titles |= {name: value.what for name, value in records.values.items()}
     head = f"Tuned schedules of {model} for {target}: docs/TUNING.md"
-    text = write(records.schedules(), titles, head, records)
+    text = write(records.schedules(), titles, head, records, records.placements())
     with replacing(output) as file:
         file.write_text(text, encoding="utf-8")
 
@@ -130,6 +131,13 @@ def _tell(records: TuningRecords, before: TuningRecords, output: Path) -> None:
             times += f" -> {group.tuned_us:.1f} us ({low:.2f} to {high:.2f} times as fast)"
         end = "all neighbours tried" if group.finished else "not finished"
         click.echo(f"{group.what}: {times}; {group.measured} schedules, {end}")
+    for name, value in records.values.items():
+        if value.placement is not None and before.values.get(name) != value:
+            low, high = value.faster
+            click.echo(
+                f"{value.what}: {value.placement.value}, with the others {low:.2f} to {high:.2f} "
+                "times as fast"
+            )
     default = sum(group.default_us for group in records.groups.values())
     tuned = sum(group.tuned_us for group in records.groups.values())
     click.echo(
@@ -146,7 +154,7 @@ def serve() -> None:
 
     from xlac.cli.entry_run import beginning
     from xlac.codegen.schedules.document import Asked
-    from xlac.debug.tune.worker import TunedModel
+    from xlac.debug.tune.stamped_model import TunedModel
     from xlac.debug.tune.worker import serve as answer
     from xlac.driver import Lowered, lower
 

@@ -152,7 +152,9 @@ def _entries(data: Any, source: Source | None) -> Asked:
         asked = replace(asked, placements=places)
     if isinstance(data, Mapping) and SECTION in data:
         try:
-            asked = replace(asked, tuned=tuned.from_data(data[SECTION], schedules))
+            asked = replace(
+                asked, tuned=tuned.from_data(data[SECTION], schedules, asked.placements.asked)
+            )
         except ValueError as error:
             wrong((), f"{SECTION}: {error}", "`xlac tune` writes it", SECTION)
     if problems:

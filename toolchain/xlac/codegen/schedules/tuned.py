@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from xlac.codegen.schedules.schedule import Schedule
+from xlac.fusion.group import Placement
 from xlac_sdk.target import Target
 
 SECTION = "tuned"
+KEYS = frozenset({"machine", "groups", "values"})
 
 FACTS = (
     "threads", "fast", "vector_bytes", "vector_registers", "masked", "gathers", "fma", "warp",
@@ -72,50 +74,93 @@ class TunedGroup:
         known = [f.name for f in fields(TunedGroup) if f.name != "parts"]
         if not isinstance(data, Mapping) or sorted(data) != sorted(known):
             raise ValueError(f"it must be a mapping of {', '.join(known)}")
-        faster = data["faster"]
         numbers = [data["default_us"], data["tuned_us"], data["measured"]]
-        if not isinstance(faster, list) or len(faster) != 2:
-            raise ValueError("faster must be a list of two numbers")
-        if not all(_is_number(n) and n >= 0 for n in (*numbers, *faster)):
-            raise ValueError("default_us, tuned_us, measured and faster must be numbers from 0")
+        if not all(_is_number(n) and n >= 0 for n in numbers):
+            raise ValueError("default_us, tuned_us and measured must be numbers from 0")
         if type(data["what"]) is not str or type(data["finished"]) is not bool:
             raise ValueError("what must be text, and finished true or false")
-        return TunedGroup(**{**data, "faster": (faster[0], faster[1])}, parts=parts)
+        return TunedGroup(**{**data, "faster": _interval(data["faster"])}, parts=parts)
+
+
+@dataclass(frozen=True, slots=True)
+class TunedPlacement:
+    """What was found for one value: `what` it is, where it is computed instead of where fusion put
+    it (None: fusion's choice was best), and the interval of 95 % of how many times as fast the
+    groups are that differ, with all placements that were kept.
+    """
+
+    what: str
+    faster: tuple[float, float] = (1.0, 1.0)
+    placement: Placement | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """Everything but the placement, as plain data."""
+        return {"what": self.what, "faster": [round(end, 4) for end in self.faster]}
+
+    @staticmethod
+    def from_data(data: Any, placement: Placement | None) -> TunedPlacement:
+        """The inverse. Raises ValueError, which says what is wrong."""
+        if not isinstance(data, Mapping) or sorted(data) != ["faster", "what"]:
+            raise ValueError("it must be a mapping of what, faster")
+        if type(data["what"]) is not str:
+            raise ValueError("what must be text")
+        return TunedPlacement(data["what"], _interval(data["faster"]), placement)
 
 
 @dataclass(frozen=True, slots=True)
 class TuningRecords:
-    """The tuned groups of one or more models, by the names of their structures, for one machine."""
+    """The tuned groups of one or more models, by the names of their structures, for one machine;
+    and the values of which other placements were tried, by theirs.
+    """
 
     machine: Mapping[str, Any]
     groups: Mapping[str, TunedGroup] = field(default_factory=dict)
+    values: Mapping[str, TunedPlacement] = field(default_factory=dict)
 
     def with_group(self, name: str, group: TunedGroup) -> TuningRecords:
         """The records with one more group, or another entry for one."""
         return replace(self, groups={**self.groups, name: group})
+
+    def with_value(self, name: str, value: TunedPlacement) -> TuningRecords:
+        """The records with one more value, or another entry for one."""
+        return replace(self, values={**self.values, name: value})
+
+    def placements(self) -> dict[str, Placement]:
+        """The placements of values for which others than fusion's are faster."""
+        return {name: v.placement for name, v in self.values.items() if v.placement is not None}
 
     def schedules(self) -> dict[str, Mapping[str, Schedule]]:
         """The schedules of groups for which faster ones were found."""
         return {name: group.parts for name, group in self.groups.items() if group.parts}
 
 
-def from_data(data: Any, schedules: Mapping[str, Mapping[str, Schedule]]) -> TuningRecords:
+def from_data(
+    data: Any, schedules: Mapping[str, Mapping[str, Schedule]], placements: Mapping[str, Placement]
+) -> TuningRecords:
     """The records of a section `tuned`. Raises ValueError, which says what is wrong."""
-    if not isinstance(data, Mapping) or sorted(data) != ["groups", "machine"]:
-        raise ValueError("it must be a mapping of machine and groups")
-    machine, groups = data["machine"], data["groups"]
-    if not all(isinstance(one, Mapping) for one in (machine, groups)):
-        raise ValueError("machine and groups must be mappings")
+    if not isinstance(data, Mapping) or {"machine", "groups"} - set(data) or set(data) - KEYS:
+        raise ValueError("it must be a mapping of machine, groups and values")
+    machine, groups, values = data["machine"], data["groups"], data.get("values", {})
+    if not all(isinstance(one, Mapping) for one in (machine, groups, values)):
+        raise ValueError("machine, groups and values must be mappings")
     for name in schedules:
         if name not in groups:
             raise ValueError(f"groups lacks {name}, which has schedules")
+    for name in placements:
+        if name not in values:
+            raise ValueError(f"values lacks {name}, which has a placement")
     made: dict[str, TunedGroup] = {}
-    for name, entry in groups.items():
+    tried: dict[str, TunedPlacement] = {}
+    for name, entry in (*groups.items(), *values.items()):
+        section = "values" if name in values else "groups"
         try:
-            made[name] = TunedGroup.from_data(entry, schedules.get(name, {}))
+            if name in values:
+                tried[name] = TunedPlacement.from_data(entry, placements.get(name))
+            else:
+                made[name] = TunedGroup.from_data(entry, schedules.get(name, {}))
         except ValueError as error:
-            raise ValueError(f"groups {name}: {error}") from None
-    return TuningRecords(dict(machine), made)
+            raise ValueError(f"{section} {name}: {error}") from None
+    return TuningRecords(dict(machine), made, tried)
 
 
 def section(records: TuningRecords) -> list[str]:
@@ -123,9 +168,17 @@ def section(records: TuningRecords) -> list[str]:
     lines = [f"{SECTION}:", "  machine:"]
     lines += [f"    {name}: {_scalar(value)}" for name, value in records.machine.items()]
     lines.append("  groups:" if records.groups else "  groups: {}")
-    for name, group in records.groups.items():
+    lines += _entries(records.groups)
+    if records.values:
+        lines += ["  values:", *_entries(records.values)]
+    return lines
+
+
+def _entries(entries: Mapping[str, TunedGroup] | Mapping[str, TunedPlacement]) -> list[str]:
+    lines: list[str] = []
+    for name, entry in entries.items():
         lines.append(f"    {name}:")
-        lines += [f"      {key}: {_scalar(value)}" for key, value in group.to_data().items()]
+        lines += [f"      {key}: {_scalar(value)}" for key, value in entry.to_data().items()]
     return lines
 
 
@@ -134,6 +187,14 @@ def _scalar(value: Any) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False)
+
+
+def _interval(ends: Any) -> tuple[float, float]:
+    if not isinstance(ends, list) or len(ends) != 2 or not all(map(_is_number, ends)):
+        raise ValueError("faster must be a list of two numbers")
+    if min(ends) < 0:
+        raise ValueError("faster must be two numbers from 0")
+    return ends[0], ends[1]
 
 
 def _is_number(value: Any) -> bool:

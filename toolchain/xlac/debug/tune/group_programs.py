@@ -18,7 +18,7 @@ from xlac.debug.errors.propagate import outputs_of
 from xlac.debug.group_alone import group_alone
 from xlac.debug.tune.race import Call
 from xlac.debug.verify import draws
-from xlac.debug.verify.subject import built_anew, promise_of, ran
+from xlac.debug.verify.subject import built_anew, promise_of, ran, same_bits
 from xlac.driver import Lowered
 from xlac.fusion.group import Group
 from xlac.ir.dims import static
@@ -120,7 +120,7 @@ class GroupPrograms:
         """
         compiled = self.compiled(program)
         same = all(
-            _equal(usual[name], array)
+            same_bits(usual[name], array)
             for given, usual in zip(self.draws, self.usual, strict=True)
             for name, array in ran(compiled, given).items()
         )
@@ -128,12 +128,3 @@ class GroupPrograms:
             return same
         results = ran(compiled, self.draws[0])
         return all(agree(meant, results[name]) for name, meant in self.meant.items())
-
-
-def _equal(one: Array, other: Array) -> bool:
-    """Whether two arrays have the same bits; any NaN is like another."""
-    if one.dtype.kind != "f" and one.dtype.name != "bfloat16":
-        return bool(np.array_equal(one, other))
-    bits = np.dtype(f"u{one.dtype.itemsize}")
-    same = np.ascontiguousarray(one).view(bits) == np.ascontiguousarray(other).view(bits)
-    return bool(np.all(same | (np.isnan(one) & np.isnan(other))))

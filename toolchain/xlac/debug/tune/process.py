@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from xlac_sdk.source import Diagnostic, XlacError
 
@@ -19,6 +19,18 @@ STARTING = 600.0
 
 class WorkerLost(XlacError):
     """The process crashed, or did not answer in time."""
+
+
+class Asks(Protocol):
+    """A process that builds and times programs: `TuningProcess`, or another one in tests."""
+
+    def ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+        """The answer to a request. Raises WorkerLost."""
+        ...
+
+    def close(self) -> object:
+        """Ends the process; the next request starts another."""
+        ...
 
 
 class TuningProcess:

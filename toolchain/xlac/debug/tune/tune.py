@@ -1,4 +1,5 @@
-"""Tunes a model: searches the schedules of its groups, and keeps those that are faster in place.
+"""Tunes a model: searches where its values are computed and the schedules of its groups, and keeps
+what is faster in place.
 
 Groups are measured alone, each in a program of its own, the dearest ones most. What that finds is
 then measured in calls of the whole model, in fresh processes, beside the compiler's own schedules;
@@ -10,39 +11,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.codegen.schedules.tuned import TunedGroup, TuningRecords
-from xlac.debug.tune.process import WorkerLost
+from xlac.debug.tune.placement_tuning import CONFIRMATIONS, KEPT, PlacementTuning
+from xlac.debug.tune.process import Asks, WorkerLost
 from xlac.debug.tune.race import medians, speedup
 from xlac.debug.tune.search import BETTER, MeasuredSchedule, Parts, ScheduleSearch
 from xlac_sdk.source import Diagnostic, XlacError
 
-KEPT = 1.02
-"""Schedules are kept if they are at least this many times as fast, at the lower end."""
-
 LEAST = 0.005  # groups that take a smaller share of a call are not tuned
 CONFIRMING = 0.3  # the share of the time in which winners are confirmed
-CONFIRMATIONS = 3  # processes that confirm, one after another
+PLACING = 0.3  # the share of the time in which values are tried elsewhere
 ONE = 0.12  # seconds of one measurement of a schedule
 AGAIN = 4  # times as long is the one that confirms it
 PATIENCE = 60.0  # seconds in which a schedule must be compiled and measured
 PRECISION = frozenset({"dtype"})
 """Fields that change with which precision operands are stored."""
-
-
-class Asks(Protocol):
-    """A process that builds and times programs: `TuningProcess`, or another one in tests."""
-
-    def ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        """The answer to a request. Raises WorkerLost."""
-        ...
-
-    def close(self) -> object:
-        """Ends the process; the next request starts another."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -81,12 +68,19 @@ class ModelTuning:
     lost: int = 0  # measurements in which the process crashed
 
     def run(self) -> TuningRecords:
-        """Searches and confirms; returns the records with what was found. Groups whose search ended
-        before are left as they are. An interrupt ends the search early.
+        """Searches and confirms; returns the records with what was found: placements of values
+        first, then schedules of the groups that they give. Groups whose search ended before are
+        left as they are. An interrupt ends the search early.
         """
+        placing = PlacementTuning(
+            self.worker, self.records, PLACING * self.seconds, self.rounding, self.tell, self.clock
+        )
+        self.records = placing.run()
+        self.lost += placing.lost
         groups = self._groups()
         begun = self.clock()
-        end = begun + self.seconds * (1 - CONFIRMING)
+        whole = self.seconds * (1 - PLACING)
+        end = begun + whole * (0.0 if placing.interrupted else 1 - CONFIRMING)
         searching = list(groups)
         try:
             while searching and self.clock() < end:
@@ -99,7 +93,7 @@ class ModelTuning:
             self.worker.close()  # it may be about to answer
         improved = [group for group in groups if self._differs(group)]
         if improved:
-            left = max(begun + self.seconds - self.clock(), 1.0)
+            left = max(begun + whole - self.clock(), 1.0)
             self._confirm(improved, left)
         for group in groups:
             if group.search.measured or group.search.finished:
@@ -109,7 +103,9 @@ class ModelTuning:
     # ---- searching ---------------------------------------------------------------------------
 
     def _groups(self) -> list[GroupTuning]:
-        answer = self._ask({"ask": "groups", "seconds": min(1.0, self.seconds / 20)}, 600.0)
+        placed = self._placed()
+        request = {"ask": "groups", "seconds": min(1.0, self.seconds / 20), "placed": placed}
+        answer = self._ask(request, 600.0)
         tunings: list[GroupTuning] = []
         for one in answer["groups"]:
             known = self.records.groups.get(one["name"])
@@ -140,6 +136,7 @@ class ModelTuning:
             seconds = ONE * (AGAIN if again else 1)
             request = {
                 "ask": "race",
+                "placed": self._placed(),
                 "group": name,
                 "best": _data(best),
                 "other": _data(other),
@@ -165,7 +162,7 @@ class ModelTuning:
         """Measures the best schedules in place, in fresh processes."""
         wanted = {group.name: _data(group.search.best) for group in groups}
         each = max(seconds / CONFIRMATIONS, 0.3)
-        request = {"ask": "confirm", "groups": wanted, "seconds": each}
+        request = {"ask": "confirm", "groups": wanted, "seconds": each, "placed": self._placed()}
         for _ in range(CONFIRMATIONS):
             self.worker.close()
             try:
@@ -199,6 +196,10 @@ class ModelTuning:
             search.finished,
             dict(search.best) if kept else {},
         )
+
+    def _placed(self) -> dict[str, str]:
+        """The placements that were found, as plain data."""
+        return {name: where.value for name, where in self.records.placements().items()}
 
     def _ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
         """The answer to a request that must not fail. Raises XlacError with what was said."""

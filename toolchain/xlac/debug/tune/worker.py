@@ -7,37 +7,29 @@ It reads requests and writes answers, each a line of JSON. Schedules are plain d
 from __future__ import annotations
 
 import json
-import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import IO, Any
 
 import numpy as np
 
-from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.debug import profile
-from xlac.debug.decisions import groups, kernels_of, label
-from xlac.debug.profile_log import LOG, StampLog
+from xlac.debug.decisions import kernels_of, label
 from xlac.debug.tune.group_programs import GroupProgram, GroupPrograms
+from xlac.debug.tune.placed_programs import PlacedPrograms, placements
 from xlac.debug.tune.race import race
-from xlac.driver import Lowered
-from xlac.fusion.group import Group
-from xlac.ir.op import Array
-from xlac.runtime.compiled import Compiled
-from xlac_sdk.backend import Backend
-from xlac_sdk.programs.program import Launch, Role
+from xlac.debug.tune.stamped_model import GroupsOfKernels, StampedModel, TunedModel
+from xlac_sdk.programs.program import Role
 from xlac_sdk.source import SourceError, XlacError
 
 Answer = dict[str, Any]
 Parts = Mapping[str, Schedule]
-
-VARIANT = re.compile(r"(_in_place_\d+)?(_backward)?(_in_place_\d+)?$")
-"""What a program adds to the name of a group's kernel."""
 
 BURSTS = 5
 LOW = 25  # the percentile of a burst's calls that is taken: what else runs makes calls longer
@@ -46,37 +38,33 @@ MOST = 64  # the most times that a call runs them
 FLUSHED = 32 << 20  # the most bytes that are read to displace what caches hold
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TunedModel:
-    """A model lowered with the compiler's own schedules, and what lowers it with others; the arrays
-    that it is called with, and what gives it its first state.
-    """
-
-    lowered: Lowered
-    lowered_with: Callable[[Asked], Lowered]
-    backend: Backend
-    inputs: Sequence[Array]
-    begin: Callable[[Compiled], object]
-
-
 class TuningWorker:
     """Answers requests about one model."""
 
     def __init__(self, model: TunedModel) -> None:
-        self.model = model
-        self.by_name: dict[str, Group] = {}
-        self.of_kernel: dict[str, str] = {}
-        for _, group in groups(model.lowered.partition):
-            if kernels := kernels_of(model.lowered, group):
-                name = digest(group)
-                self.by_name.setdefault(name, group)
-                self.of_kernel.update((kernel.name, name) for kernel in kernels)
+        self.given = model
+        self.placed: Mapping[str, str] = {}
+        self._begin(model)
+
+    def _begin(self, model: TunedModel) -> None:
+        self.model, self.kernels = model, GroupsOfKernels(model.lowered)
+        self.by_name = self.kernels.by_name
         self.programs: dict[str, GroupPrograms] = {}
         self.seconds: dict[str, float] = {}  # of a call, by group
         self.flush = self._flush()
 
+    def place(self, placed: Mapping[str, str]) -> None:
+        """Has values computed where `placed` says, in place of what fusion chose."""
+        if placed != self.placed:
+            lowered = self.given.lowered_with(Asked(placements=placements(placed)))
+            self._begin(replace(self.given, lowered=lowered))
+            self.placed = dict(placed)
+
     def answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to a request: `ask` says which."""
+        if request["ask"] in ("choices", "race_placements", "confirm_placements"):
+            return self.of_placements(request)
+        self.place(request.get("placed", {}))
         match request["ask"]:
             case "groups":
                 return {"groups": self.groups(request["seconds"])}
@@ -86,6 +74,22 @@ class TuningWorker:
                 parts = {name: _parts(one) for name, one in request["groups"].items()}
                 return {"pairs": self.confirm(parts, request["seconds"])}
         raise ValueError(f"unknown request {request['ask']!r}")
+
+    def of_placements(self, request: Mapping[str, Any]) -> Answer:
+        """The answer to a request about where values are computed."""
+        programs, seconds = self.placed_programs, request["seconds"]
+        match request["ask"]:
+            case "choices":
+                return {"choices": programs.choices(seconds)}
+            case "race_placements":
+                best, other, limit = request["best"], request["other"], request["limit"]
+                return programs.race(best, other, seconds, request["rounding"], limit)
+        return {"pairs": programs.pairs({}, request["best"], seconds, BURSTS)}
+
+    @cached_property
+    def placed_programs(self) -> PlacedPrograms:
+        """Programs of the whole model."""
+        return PlacedPrograms(self.given)
 
     # ---- the groups of the model -------------------------------------------------------------
 
@@ -97,7 +101,7 @@ class TuningWorker:
         profiled = profile.take(model.lowered, model.backend, model.inputs, seconds, model.begin)
         spent: dict[str, float] = {}
         for row in profiled.rows:
-            if (name := self.group_of(row.name)) is not None:
+            if (name := self.kernels.group_of(row.name)) is not None:
                 spent[name] = spent.get(name, 0.0) + row.seconds
         self.seconds = spent
         described = []
@@ -116,10 +120,6 @@ class TuningWorker:
                 }
             )
         return described
-
-    def group_of(self, kernel: str) -> str | None:
-        """The group that a launched kernel belongs to; None for one that loops were fused into."""
-        return self.of_kernel.get(kernel) or self.of_kernel.get(VARIANT.sub("", kernel))
 
     # ---- one group alone ---------------------------------------------------------------------
 
@@ -171,9 +171,9 @@ class TuningWorker:
         the group "" are of all steps.
         """
         model = self.model
+        asked = Asked(wanted, placements(self.placed))
         sides = [
-            _StampedModel(self, lowered)
-            for lowered in (model.lowered, model.lowered_with(Asked(wanted)))
+            StampedModel(model, lowered) for lowered in (model.lowered, model.lowered_with(asked))
         ]
         for side in sides:
             side.spent()
@@ -193,40 +193,6 @@ class TuningWorker:
                 if before > 0 and after > 0:
                     pair.append((before * rate, after * rate))
         return dict(pairs)
-
-
-class _StampedModel:
-    """A program of the model with time stamps, and the ticks that each group takes in a call."""
-
-    def __init__(self, worker: TuningWorker, lowered: Lowered) -> None:
-        model = worker.model
-        self.call, timed, self.parts = profile.stamped(
-            lowered, model.backend, model.inputs, model.begin
-        )
-        steps: dict[str, list[int]] = {}
-        for number, step in enumerate(timed):
-            name = worker.group_of(step.kernel.name) if isinstance(step, Launch) else None
-            if name is not None:
-                steps.setdefault(name, []).append(number)
-        self.of_step = {name: np.array(numbers) for name, numbers in steps.items()}
-        self.steps = len(timed)
-        self.begun: tuple[float, int] | None = None
-        self.last = (0.0, 0)
-
-    def spent(self) -> dict[str, float]:
-        """Calls the program: ticks by group, and of all steps under ""."""
-        log = StampLog.of(self.call()[LOG], self.parts)
-        self.last = (perf_counter(), int(log.stamps[-1]))
-        self.begun = self.begun or self.last
-        ticks = np.zeros(self.steps)
-        np.add.at(ticks, log.codes - 1, np.diff(log.stamps))
-        spent = {name: float(ticks[steps].sum()) for name, steps in self.of_step.items()}
-        return {**spent, "": float(ticks.sum())}
-
-    def rate(self) -> float:
-        """Seconds of a tick, from all calls so far."""
-        assert self.begun is not None
-        return (self.last[0] - self.begun[0]) / max(self.last[1] - self.begun[1], 1)
 
 
 def _lowered(programs: GroupPrograms, best: Parts, other: Parts) -> GroupProgram:

@@ -1,0 +1,141 @@
+"""Programs of a whole model with some values computed elsewhere than where fusion put them, timed
+in turn: the groups that only one of the two has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from xlac.codegen.schedules.digest import digest
+from xlac.codegen.schedules.document import Asked
+from xlac.debug import profile
+from xlac.debug.compare import agree
+from xlac.debug.decisions import label
+from xlac.debug.errors.propagate import outputs_of
+from xlac.debug.tune.stamped_model import GroupsOfKernels, StampedModel, TunedModel
+from xlac.debug.verify.subject import promise_of, same_bits
+from xlac.fusion.group import Placement
+from xlac.fusion.placement import Placements, named_choices, partitions
+from xlac_sdk.source import XlacError
+
+Answer = dict[str, Any]
+Placed = Mapping[str, str]
+
+LOW = 25  # the percentile of a burst's calls that is taken: what else runs makes calls longer
+KEPT = 3  # programs that are not built again
+
+
+def placements(placed: Placed) -> Placements:
+    """Placements from plain data."""
+    return Placements({name: Placement(word) for name, word in placed.items()})
+
+
+class PlacedPrograms:
+    """Lowers, builds and times a model with values computed elsewhere."""
+
+    def __init__(self, model: TunedModel) -> None:
+        self.model = model
+        self.built: dict[str, StampedModel] = {}
+
+    def choices(self, seconds: float) -> list[Answer]:
+        """The values about which fusion has a choice, with what may be chosen instead, and the
+        share of a call of the groups that compute or read it; the largest first.
+        """
+        model, spent = self.model, dict[str, float]()
+        kernels = GroupsOfKernels(model.lowered)
+        profiled = profile.take(model.lowered, model.backend, model.inputs, seconds, model.begin)
+        for row in profiled.rows:
+            if (name := kernels.group_of(row.name)) is not None:
+                spent[name] = spent.get(name, 0.0) + row.seconds
+        groups = [g for part in partitions(model.lowered.fused) for g in part.groups]
+        described = []
+        for name, (node, now) in named_choices(model.lowered.fused).items():
+            near = [g for g in groups if node in g.members or node in g.inputs]
+            took = sum(spent.get(one, 0.0) for one in {digest(group) for group in near})
+            described.append(
+                {
+                    "name": name,
+                    "what": f"{label(node)} {node.types}",
+                    "now": now.value,
+                    "others": [p.value for p in Placement if p is not now],
+                    "share": took / max(profiled.seconds, 1e-12),
+                }
+            )
+        return sorted(described, key=lambda one: -one["share"])
+
+    def race(
+        self, best: Placed, other: Placed, seconds: float, rounding: bool, limit: float
+    ) -> Answer:
+        """Times the model with other placements beside the best ones: how many times as long the
+        groups take that only one of them has. The results of one that takes at most `limit` times
+        as long are compared with those of the compiler's placements.
+        """
+        try:
+            second = self.program(other)
+        except XlacError as error:
+            return {"why": "misfit", "text": str(error)}
+        pairs = self.pairs(best, other, seconds, 1)
+        if not pairs:
+            return {"why": "same"}
+        before, after = pairs[0]
+        if after <= limit * before and not self.alike(second, rounding):
+            return {"why": "rounding"}
+        return {"why": "measured", "ratio": after / before}
+
+    def pairs(
+        self, best: Placed, other: Placed, seconds: float, bursts: int
+    ) -> list[tuple[float, float]]:
+        """Seconds of the groups that only one of two programs has, by burst: the lower quartiles of
+        calls in turn. Empty where both have the same.
+        """
+        sides = [self.program(best), self.program(other)]
+        counts = [{name: len(steps) for name, steps in s.of_step.items()} for s in sides]
+        names = [n for n in counts[0] | counts[1] if counts[0].get(n) != counts[1].get(n)]
+        found: list[tuple[float, float]] = []
+        for _ in range(bursts if names else 0):
+            taken: list[list[float]] = [[], []]
+            end = perf_counter() + seconds / bursts
+            while not taken[1] or perf_counter() < end:
+                for side, into in zip(sides, taken, strict=True):
+                    spent = side.spent()
+                    into.append(sum(spent.get(name, 0.0) for name in names))
+            before, after = (float(np.percentile(calls, LOW)) for calls in taken)
+            if before > 0 and after > 0:
+                found.append((before * sides[0].rate(), after * sides[0].rate()))
+        return found
+
+    def program(self, placed: Placed) -> StampedModel:
+        """The model with values computed where it is asked. Raises SourceError where they cannot
+        be. The last few are kept, and that with the compiler's placements.
+        """
+        key = json.dumps(sorted(placed.items()))
+        if key not in self.built:
+            asked = Asked(placements=placements(placed))
+            lowered = self.model.lowered_with(asked) if placed else self.model.lowered
+            made = StampedModel(self.model, lowered)
+            while len(self.built) > KEPT:
+                self.built.pop(next(one for one in self.built if one != "[]"))
+            self.built[key] = made
+        return self.built[key]
+
+    def alike(self, program: StampedModel, rounding: bool) -> bool:
+        """Whether the results of the first call are those with the compiler's placements, to the
+        bit; or, where `rounding` may change, within the documented error of the exact ones (which
+        depend on earlier calls where a model has state: then never).
+        """
+        usual = self.program({}).outputs
+        if all(same_bits(usual[name], array) for name, array in program.outputs.items()):
+            return True
+        model = self.model.lowered.model
+        if not rounding or model.state:
+            return False
+        names = (slot.name for slot in self.model.lowered.program.inputs)
+        given = dict(zip(names, self.model.inputs, strict=True))
+        promise = promise_of(self.model.lowered.target, model)
+        meant = outputs_of(model.graph, given, model.weights, promise)
+        return all(agree(meant[name], array) for name, array in program.outputs.items())
