@@ -56,7 +56,8 @@ def command(
     **options: Any,
 ) -> None:
     """Search a faster fusion of SPEC and faster schedules for its kernels by measuring them on this
-    machine, and write them to a file, which --tuning of other commands and `xlac.compile(schedules=…)` take.
+    machine, and write them to a file, which --tuning of other commands and
+    `xlac.compile(schedules=…)` take.
 
     Every choice is checked: results stay the same to the bit. Those kept were faster in calls of
     the whole model, in fresh processes, by more than 2 % with 95 % certainty.
