@@ -15,7 +15,8 @@ from onnx_cases import INT64, model, value
 from refusals import plain, refused
 
 import xlac
-from xlac.frontends.onnx import importer, load
+from xlac.frontends.onnx import importer, load, read
+from xlac.ops import build
 from xlac_sdk.source import LimitError
 
 node = helper.make_node
@@ -105,6 +106,38 @@ def test_small_files_that_ask_for_much(operator: str, tmp_path: Path) -> None:
     message = refused(plain(nodes[operator], constants=held), "XL7004", tmp_path)
     assert "GiB" in message
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18  # KiB
+
+
+@pytest.mark.parametrize("given", ["num_outputs", "sizes"])
+def test_more_parts_than_outputs(given: str, tmp_path: Path) -> None:
+    """The parts are counted before they are made: a file of 300 bytes had 65,536 of them."""
+    counted = {"num_outputs": 1 << 16} if given == "num_outputs" else {}
+    sizes = {} if counted else {"sizes": np.ones(1 << 12, np.int64)}
+    split = node("Split", ["x", *sizes], ["z", "w"], axis=0, **counted)
+    said = refused(plain(split, outputs="zw", constants=sizes), "XL7004", tmp_path)
+    assert "2 outputs" in said
+
+
+def test_sizes_are_tried_with_a_bounded_number_of_operations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open size that prevents the import, beside a node that makes as many as it may."""
+    made: list[Any] = []
+    cut = build.cut
+    monkeypatch.setattr(build, "cut", lambda *given: made.append(given) or cut(*given))
+    monkeypatch.setattr(read, "TRIED_OPERATIONS", 3_000)
+    proto = model(
+        [
+            node("SplitToSequence", ["x", "one"], ["s"], axis=1),
+            node("ConcatFromSequence", ["s"], ["y"], axis=1),
+            node("DFT", ["y"], ["z"], axis=5),
+        ],
+        [value("x", ["n", 1_000])],
+        [value("z", None)],
+        {"one": np.asarray(1)},
+    )
+    refused(proto, "XL7004", tmp_path)
+    assert 1_000 < len(made) < 5_000  # of the first attempt, and of those that try sizes
 
 
 def test_transforms_whose_matrix_is_too_large(tmp_path: Path) -> None:

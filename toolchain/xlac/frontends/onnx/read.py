@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ from xlac.frontends.produced import verified
 from xlac.frontends.sizes import Symbols
 from xlac.ir.graph import Graph
 from xlac.model import Interface, Model, Undecided
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, LimitError, SourceError
+from xlac_sdk.support.limits import within
 
 BOUNDS = "xlac.size."  # keys of metadata that bound sizes, as `xlac export` writes them
 TRIED = (1, 2, 3, 4, 8)
-TRIED_NODES = 20_000  # the most nodes that are built to try sizes
+# the most operations that are made to try sizes: some, and more for each node of the file, so that
+# at least one set of sizes is tried of any model
+TRIED_OPERATIONS, FOR_EACH_NODE = 100_000, 30
 
 
 def read(
@@ -106,10 +109,7 @@ def imported(
     if (
         importer.problems
         and symbols.open()
-        and any(
-            _fits(proto, files, {**dims, **sizes}, params)
-            for sizes in guesses(list(symbols.open()), len(graph.node))
-        )
+        and _fits_some(proto, files, dims, params, list(symbols.open()))
     ):
         raise Undecided(
             Interface(tuple(inputs.nodes), names, results, formed=frozenset(inputs.formed)),
@@ -138,15 +138,32 @@ def _ranges(proto: Any) -> dict[str, str]:
     }
 
 
-def guesses(names: Sequence[str], nodes: int) -> Iterator[dict[str, int]]:
+def guesses(names: Sequence[str]) -> Iterator[dict[str, int]]:
     """Sizes that may suit a model whose operators need them to be static: all equal, to match sizes
     in attributes and to be divisible into groups and heads; then one of them doubled (such as two
-    offsets per position, or more query heads). At least one guess is given, and no more than build
-    TRIED_NODES nodes in total.
+    offsets per position, or more query heads).
     """
     same = [dict.fromkeys(names, size) for size in TRIED]
     doubled = ({**sizes, name: 2 * sizes[name]} for sizes in same for name in names)
-    yield from islice(chain(same, doubled), max(1, TRIED_NODES // max(1, nodes)))
+    yield from chain(same, doubled)
+
+
+def _fits_some(
+    proto: Any,
+    files: Files,
+    dims: Mapping[str, int | str],
+    params: Mapping[str, object],
+    names: Sequence[str],
+) -> bool:
+    """Whether a model whose open sizes `names` prevent its import could be imported with some of
+    the guesses, as far as a bounded number of operations tells.
+    """
+    most = TRIED_OPERATIONS + FOR_EACH_NODE * len(proto.graph.node)
+    try:
+        with within(operations=most):
+            return any(_fits(proto, files, {**dims, **sizes}, params) for sizes in guesses(names))
+    except LimitError:
+        return False
 
 
 def _fits(

@@ -15,6 +15,7 @@ from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.ops import build
+from xlac_sdk.support.counts import number_of
 
 
 def view(name: str, since: int = 1) -> Callable[[Callable[[OperatorCall, Node], Node]], None]:
@@ -115,14 +116,17 @@ def split(call: OperatorCall) -> tuple[Value, ...]:
     )
     if sizes is None:
         parts = check_parts(call.attr("num_outputs", len(call.outputs)))
-        if parts < 1:
-            call.fail(f"num_outputs is {parts}")
+        if parts < 1 or parts != len(call.outputs):
+            call.fail(f"num_outputs is {parts} for {number_of(len(call.outputs), 'output')}")
         extent = x.shape[axis]
         if isinstance(extent, int):
             each = -(-extent // parts)
             sizes = [max(0, min(each, extent - each * n)) for n in range(parts)]
         else:
             sizes = [extent // parts] * parts
+    if len(sizes) != len(call.outputs):
+        have = number_of(len(call.outputs), "output")
+        call.fail(f"{have} for {number_of(len(sizes), 'part')}")
     pieces, start = [], 0
     for size in sizes:
         pieces.append(build.cut(x, axis, start, start + size))
