@@ -27,6 +27,7 @@ outputs: [total]
 """
 OPEN = """\
 xlac: 1
+model: open
 dims: {n: {min: 1, max: 9, opt: 2}}
 inputs: {x: "f32[n, 3]"}
 state: {seen: {type: "f32[n, 3]", next: total}}
@@ -57,8 +58,9 @@ def keeps_its_sizes(model: Any) -> None:
     two, three = np.ones((2, 3), np.float32), np.ones((3, 3), np.float32)
     model(two)
     copy = copied(model)
-    with pytest.raises(SourceError, match="state 'seen' was made with n=2"):
-        copy(three)
+    for one in (model, copy):
+        with pytest.raises(SourceError, match="state 'seen' was made with n=2"):
+            one(three)
     np.testing.assert_array_equal(copy(two), 2 * two)
     copy.reset()
     np.testing.assert_array_equal(copy(three), three)

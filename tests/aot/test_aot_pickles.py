@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pickled_models import SPEC, copied, runs_elsewhere, stays_in_a_child
+from pickled_models import OPEN, SPEC, copied, keeps_its_sizes, runs_elsewhere, stays_in_a_child
 
 import xlac
 from xlac.cli import status
@@ -72,3 +72,10 @@ def test_a_folder_that_was_built_again_is_not_pickled(folder: Path, tmp_path: Pa
     assert status(["build", str(other), "-o", str(folder)]) == 0
     with pytest.raises(SourceError, match="built again since it was loaded"):
         pickle.dumps(model)
+
+
+def test_the_sizes_of_its_state(tmp_path: Path) -> None:
+    file = tmp_path / "open.yaml"
+    file.write_text(OPEN, "utf-8")
+    assert status(["build", str(file), "--dim", "n", "-o", str(tmp_path / "out")]) == 0
+    keeps_its_sizes(xlac.load(tmp_path / "out"))

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from packages import SPECS, build, by_name
+from pickled_models import OPEN
 
 import xlac
+import xlac_runtime
 from xlac.cli import status
 from xlac.driver import specialized
 from xlac.frontends.loader import load as load_model
@@ -230,3 +232,30 @@ def test_the_command_runs_an_artefact_at_any_size(
     assert status(["run", str(folder)]) == 0
     assert status(["run", str(folder), "--input", "image=9x64xf32=0.5"]) == 2
     assert "XL6003" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_a_state_of_open_sizes_has_one_size_until_it_is_reset(target: str, tmp_path: Path) -> None:
+    """Its elements are elsewhere in a state of another size."""
+    (tmp_path / "m.yaml").write_text(OPEN, "utf-8")
+    folder = tmp_path / "out"
+    asked = ["build", str(tmp_path / "m.yaml"), "--target", target, "--dim", "n", "-o", str(folder)]
+    assert status(asked) == 0
+    two, three = np.ones((2, 3), np.float32), np.ones((3, 3), np.float32)
+    for model in (xlac.load(folder), xlac_runtime.load(folder)):
+        model(two)
+        with pytest.raises(SourceError, match="state 'seen' was made with n=2, and this call has"):
+            model(three)
+        np.testing.assert_array_equal(model(two), 2 * two)
+        model.reset()
+        np.testing.assert_array_equal(model(three), three)
+    if target == "cpu":
+        assert "reset it before a run with another n." in (folder / "open.h").read_text("utf-8")
+    facts = json.loads((folder / manifest.NAME).read_text("utf-8"))
+    assert (facts["format"], facts["state_sizes"]) == (5, {"n": "seen"})
+    for change in ({"format": 4}, {"state_sizes": {"m": "seen"}}):
+        other = {name: fact for name, fact in (facts | change).items() if name != "sha256"}
+        text = json.dumps(other | {"sha256": manifest.digest(other)})
+        (folder / manifest.NAME).write_text(text, "utf-8")
+        with pytest.raises(SourceError, match="state_sizes"):
+            xlac.load(folder)

@@ -149,3 +149,16 @@ def test_a_checked_step_learns_from_c_as_from_python(linked: None, tmp_path: Pat
     with pytest.raises(SourceError, match=r"outside -10 to 9 .*element 2, value 10.*XL6020"):
         theirs.entries["step"](image, label)
     ours("close", ours.context)
+
+
+def test_what_a_compiler_says_at_length_is_told_in_part(linked: None) -> None:
+    """OpenCL gives no text at all into memory that does not hold the whole."""
+    target = BACKEND.target(Request())
+    program = lower(load(SPECS / "digits.yaml"), target).program
+    wrong = f"__kernel void wrong(void) {{ {'a' * 3000}; {'b' * 3000}; }}\n"
+    files = host_program(grids(program, target), wrong, HOST, "opencl", WeightsOrigin.EMBED)
+    ours = HostProgram(files, program, ["-lOpenCL"], None)
+    assert ours.opened == 16
+    told = ours.text("message", ours.context)
+    assert re.match(r"clBuildProgram: OpenCL's error -\d+\n.*aaaa", told, re.DOTALL)
+    ours.close()

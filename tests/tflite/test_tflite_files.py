@@ -149,6 +149,24 @@ def test_resized_images_have_a_limit(tmp_path: Path) -> None:
         assert "at most 1,048,576" in refusal(tmp_path, Graph(tensors, [op], [0], [2]))
 
 
+@pytest.mark.parametrize(
+    ("kind", "zero"), [("i8", 128), ("i8", -129), ("u8", -1), ("i16", 1 << 15), ("i32", 1 << 31)]
+)
+def test_a_zero_point_is_a_number_of_its_type(kind: str, zero: int, tmp_path: Path) -> None:
+    """Integers less another zero point would not fit the type in which they are computed."""
+    graph = Graph(
+        [Tensor(kind, (2,), scale=0.5, zero=zero), x(2)], [("DEQUANTIZE", {}, [0], [1])], [0], [1]
+    )
+    assert "zero point beyond its type" in refusal(tmp_path, graph)
+
+
+def test_a_scale_of_zero_is_nothing_to_divide_by(tmp_path: Path) -> None:
+    ends = [Tensor("i8", (2,), scale=scale) for scale in (0.5, 0.5, 0.0)]
+    graph = Graph(ends, [("PRELU", {}, [0, 1], [2])], [0, 1], [2])
+    with np.errstate(divide="ignore"):
+        assert "one of them is 0" in refusal(tmp_path, graph)
+
+
 def test_open_sizes_are_symbols(tmp_path: Path) -> None:
     shape = {"signature": (-1, 3)}
     graph = Graph([x(1, 3, **shape), x(1, 3, **shape)], [("NEG", {}, [0], [1])], [0], [1])

@@ -31,7 +31,8 @@ __all__ = [
 ]  # fmt: skip
 
 NAME = "manifest.json"
-FORMATS = (2, 3, 4)  # format 3 has entries and 4 has ranks, where there are some
+# format 3 has entries, 4 has ranks, and 5 has open sizes of a state, where there are some
+FORMATS = (2, 3, 4, 5)
 FORMAT = FORMATS[-1]
 LONGEST = 16 << 20  # bytes of a manifest
 CHUNK = 1 << 20
@@ -76,6 +77,7 @@ _MANIFEST = schema.record(
         "long": schema.boolean,
         "entries": ENTRIES,
         "ranks": ranks_of,
+        "state_sizes": schema.table(_NAME, _TEXT),
         "provenance": _PROVENANCE,
         "files": schema.table(inside, _HASH),
     },
@@ -110,6 +112,11 @@ def _consistent(manifest: Manifest, folder: Path) -> None:
         if manifest.format < FORMATS[2]:
             raise ValueError(f"ranks: format {manifest.format} has none")
         manifest.ranks.check()
+    if manifest.state_sizes:
+        if manifest.format < FORMATS[3]:
+            raise ValueError(f"state_sizes: format {manifest.format} has none")
+        if not manifest.state_sizes.keys() <= {size.name for size in manifest.sizes}:
+            raise ValueError("state_sizes: a size that the model does not have")
     program = manifest.artefact(folder).program
     arrays = (*program.inputs, *program.outputs)
     for tensor, slot in zip((*manifest.inputs, *manifest.outputs), arrays, strict=True):

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from xlac_sdk.dims import Symbol
-from xlac_sdk.host import stopping
+from xlac_sdk.host import state_sizes, stopping
 from xlac_sdk.host.manifest_entries import EntriesFacts
 from xlac_sdk.host.manifest_tensors import TensorFacts
 from xlac_sdk.host.package import Artefact, Package
@@ -93,6 +93,8 @@ class Manifest:
     long: bool = False  # whether a call may run so long that it checks for stop requests
     entries: EntriesFacts | None = None  # from format 3 on
     ranks: RanksFacts | None = None  # from format 4 on
+    # open sizes that the state depends on, each with the name of such a state; from format 5 on
+    state_sizes: Mapping[str, str] = field(default_factory=dict)
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
 
@@ -120,7 +122,12 @@ class Manifest:
             self.memory.arena,
             self.memory.state,
             sizes=tuple(symbols.values()),
-            facts={stopping.LONG: self.long, "flops": self.flops, "bytes": 0},
+            facts={
+                stopping.LONG: self.long,
+                "flops": self.flops,
+                "bytes": 0,
+                state_sizes.FACT: dict(self.state_sizes),
+            },
             entries=self.entries.entries(state, symbols) if self.entries else None,
         )
         package = Package(self.library, self.weights_file, self.needs)
@@ -138,6 +145,8 @@ class Manifest:
             del facts["entries"]  # unknown to older readers
         if self.ranks is None:
             del facts["ranks"]
+        if not self.state_sizes:
+            del facts["state_sizes"]
         facts["sha256"] = digest(facts)
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 

@@ -11,6 +11,25 @@ from xlac_sdk.dims import symbols
 from xlac_sdk.host.array_values import wrong
 from xlac_sdk.programs.program import Program, Role
 
+FACT = "state_sizes"
+"""The key of a program's facts with the sizes of its state, where it has no slots for that: one
+that was read from a manifest.
+"""
+
+
+def sizes_of_state(program: Program) -> dict[str, str]:
+    """The open sizes that a program's state depends on, each with the name of such a state."""
+    known: Mapping[str, str] | None = program.facts.get(FACT)
+    if known is not None:
+        return dict(known)
+    return {
+        symbol.name: slot.name
+        for slot in program.slots
+        if slot.role is Role.STATE
+        for extent in slot.shape
+        for symbol in symbols(extent)
+    }
+
 
 class StateSizes:
     """The open sizes that the state of a program depends on, and their values in the first call
@@ -18,13 +37,7 @@ class StateSizes:
     """
 
     def __init__(self, program: Program) -> None:
-        self._whose = {
-            symbol.name: slot.name
-            for slot in program.slots
-            if slot.role is Role.STATE
-            for extent in slot.shape
-            for symbol in symbols(extent)
-        }
+        self._whose = sizes_of_state(program)
         self._held: dict[str, int] = {}
         self._lock = Lock()
 

@@ -48,6 +48,21 @@ static int device_find(struct device *device, int number)
     return CL_DEVICE_NOT_FOUND;
 }
 
+/* The message of a program that is not built: the beginning of what the compiler says, which is given whole or not at all. */
+static int not_built(struct device *device, cl_int error)
+{
+    size_t nbytes = 0;
+    char *text = NULL;
+    failed(device, "clBuildProgram", error);
+    if (clGetProgramBuildInfo(device->program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &nbytes) == CL_SUCCESS && nbytes != 0) text = (char *)calloc(nbytes + 1, 1);
+    if (text != NULL && clGetProgramBuildInfo(device->program, device->id, CL_PROGRAM_BUILD_LOG, nbytes, text, NULL) == CL_SUCCESS) {
+        const size_t length = strlen(device->message);
+        snprintf(device->message + length, sizeof device->message - length, "\n%s", text);
+    }
+    free(text);
+    return error;
+}
+
 static int device_open(struct device *device, int number)
 {
     cl_int error = device_find(device, number);
@@ -59,14 +74,7 @@ static int device_open(struct device *device, int number)
     device->program = clCreateProgramWithSource(device->context, PROGRAM_LINES, (const char **)program_text, NULL, &error);
     if (error != CL_SUCCESS) return failed(device, "clCreateProgramWithSource", error);
     error = clBuildProgram(device->program, 1, &device->id, BUILD_OPTIONS, NULL, NULL);
-    if (error != CL_SUCCESS) {
-        failed(device, "clBuildProgram", error);
-        size_t length = strlen(device->message);
-        device->message[length++] = '\n';
-        clGetProgramBuildInfo(device->program, device->id, CL_PROGRAM_BUILD_LOG, sizeof device->message - length, device->message + length, NULL);
-        device->message[MESSAGE_BYTES - 1] = 0;
-        return error;
-    }
+    if (error != CL_SUCCESS) return not_built(device, error);
     for (int i = 0; i < KERNELS; ++i) {
         device->kernels[i] = clCreateKernel(device->program, kernels[i].name, &error);
         if (error != CL_SUCCESS) return failed(device, "clCreateKernel", error);

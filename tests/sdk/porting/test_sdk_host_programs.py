@@ -81,6 +81,18 @@ def each(results: Any) -> tuple[Array, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
+def test_a_stop_before_the_state_changes_leaves_it_usable() -> None:
+    """The mark of a half-changed state comes after the last look for a stop request before it."""
+    target = BACKEND.target(Request())
+    program = lower(load(SPECS / "lstm_stream.yaml"), target).program
+    text = host_program(grids(program, target), "", DRIVER, "slate")["lstm_stream.c"]
+    steps = text[text.index("run_steps(") : text.index("run_all(")]
+    before, mark, after = steps.partition("context->torn = 1;")
+    assert mark and "torn" not in after
+    assert before.rstrip().endswith("return RUN_STOPPED;")
+    assert not after.lstrip().startswith("if (context->stop")
+
+
 def test_what_the_host_does_not_do_is_refused() -> None:
     program = CASES[0].program
     reports = replace(program, facts={"checks": '[["nan", "x is NaN", "x", null, [2], "f32"]]'})

@@ -26,6 +26,7 @@ from xlac_sdk.host.manifest_entries import EntriesFacts
 from xlac_sdk.host.package import Package, Packaging, ProcessorVariant
 from xlac_sdk.host.ranks.facts import RanksFacts
 from xlac_sdk.host.ranks.parts import RankParts
+from xlac_sdk.host.state_sizes import sizes_of_state
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import Diagnostic, SourceError
@@ -64,10 +65,9 @@ def write(
 
     Several variants are one model for several processors. `unchecked` is a checked program without
     its checks, for a backend whose packages contain both; `ranks` those that run the program
-    together. Returns the files. Nothing is left behind
-    when the build fails or is interrupted, and files that others put into the folder stay
-    (`folders.py`). Raises SourceError for a folder with other content, and for weights that changed
-    since `source` was made.
+    together. Returns the files. Nothing is left behind when the build fails or is interrupted, and
+    files that others put into the folder stay (`folders.py`). Raises SourceError for a folder with
+    other content, and for weights that changed since `source` was made.
     """
     checkpoint("the artefact")
     with replacing(folder) as temporary:
@@ -158,11 +158,11 @@ def describe(
     """The manifest of what is in the folder `temporary`."""
     programs = [v.program for v in variants]
     first = programs[0]
-    entries = EntriesFacts.of(first)
+    entries, state_sizes = EntriesFacts.of(first), sizes_of_state(first)
     arena, state = max(p.arena_bytes for p in programs), max(p.state_bytes for p in programs)
     constants = max(sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in programs)
     return Manifest(
-        format=manifest.FORMATS[2 if ranks else 1 if entries else 0],
+        format=manifest.FORMATS[3 if state_sizes else 2 if ranks else 1 if entries else 0],
         name=first.name,
         target=backend.name,
         forms=wanted.forms,
@@ -182,6 +182,7 @@ def describe(
         long=any(map(stopping.may_run_long, programs)),
         entries=entries,
         ranks=RanksFacts.of(ranks),
+        state_sizes=state_sizes,
         provenance=Provenance(
             xlac=version("xlac"),
             backend=version_of(backend),

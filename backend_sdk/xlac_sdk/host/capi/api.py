@@ -14,6 +14,7 @@ from xlac_sdk.emit.cdialect import KEYWORDS, comment
 from xlac_sdk.host.capi.arguments import ArrayArgument, SizeArgument
 from xlac_sdk.host.capi.entry_points import EntryPoints, entry_points
 from xlac_sdk.host.capi.names import identifier, parameters
+from xlac_sdk.host.state_sizes import sizes_of_state
 from xlac_sdk.programs.constants import WeightsOrigin, file_bytes, weights_hash
 from xlac_sdk.programs.program import RECORD, Program, Role
 from xlac_sdk.programs.sizes import arena_ends
@@ -106,6 +107,7 @@ class Api:
     arena_ends: tuple[Dim, ...] = ()
     entries: EntryPoints | None = None
     ranks: RanksApi | None = None
+    state_sizes: tuple[str, ...] = ()  # in C, those that the layout of the state depends on
     driver: HostDriver | None = None  # of the device whose host's side the C file is
 
     @property
@@ -269,6 +271,7 @@ def api_of(
         s: ArrayArgument(s, n, s.role is Role.OUTPUT) for s, n in zip(slots, names, strict=True)
     }
     called = parameters((s.name for s in program.sizes), "size")
+    of_state = sizes_of_state(program)
     sizes = tuple(SizeArgument(s, n) for s, n in zip(program.sizes, called, strict=True))
     constant = any(s.role is Role.CONSTANT and s.nbytes for s in program.slots)
     outside = constant and not (weights is WeightsOrigin.EMBED)
@@ -292,4 +295,5 @@ def api_of(
         arena_ends(program) if sizes else (),
         entry_points(program, called_arrays),
         ranks,
+        tuple(name for s, name in zip(program.sizes, called, strict=True) if s.name in of_state),
     )

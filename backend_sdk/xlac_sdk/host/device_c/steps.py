@@ -72,10 +72,10 @@ class DeviceSteps(CSteps):
         """
         if not self.stoppable:
             return
+        yield f"{pad}if (context->stop != 0) return {STOPPED};"
         if not self.committed and changes_state(step):
             self.committed = True
             yield f"{pad}context->torn = 1;"
-        yield f"{pad}if (context->stop != 0) return {STOPPED};"
 
     def place(self, argument: Argument) -> str:
         """An argument's place in memory."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Array
+from xlac.ir.op import Array, ShapeError
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
@@ -32,7 +32,11 @@ class Multiplier(NamedTuple):
 
 
 def multiplier(factor: Array | float) -> Multiplier:
-    """The multiplier nearest to a factor f64[] or f64[n]."""
+    """The multiplier nearest to a factor f64[] or f64[n]. Raises ShapeError for one that is no
+    number, as where a scale of 0 divides.
+    """
+    if not np.isfinite(factor).all():
+        raise ShapeError("a ratio of scales is no finite number: one of them is 0, or all but 0")
     part, exponent = np.frexp(np.asarray(factor, np.float64))
     mantissa = half_away(part * 2.0**BITS).astype(np.int64)
     full = np.abs(mantissa) == 1 << BITS

@@ -109,7 +109,7 @@ def _tensor(number: int, table: FlatBufferTable, buffers: list[memoryview | None
         dtype,
         shape,
         signature,
-        _quantization(name, table["quantization"], shape),
+        _quantization(name, table["quantization"], shape, dtype),
         buffers[place] if buffers and place else None,
         table["is_variable"],
         table["sparsity"],
@@ -117,7 +117,7 @@ def _tensor(number: int, table: FlatBufferTable, buffers: list[memoryview | None
 
 
 def _quantization(
-    name: str, table: FlatBufferTable | None, shape: tuple[int, ...]
+    name: str, table: FlatBufferTable | None, shape: tuple[int, ...], dtype: DType | None
 ) -> AffineQuantization | None:
     if table is None:
         return None
@@ -139,8 +139,10 @@ def _quantization(
         )
     if not (np.isfinite(scales).all() and (scales >= 0).all()):
         raise ShapeError(f"tensor '{name}' has a scale that is negative or no finite number")
-    if (np.abs(zeros) > 1 << 30).any():
-        raise ShapeError(f"tensor '{name}' has a zero point beyond 30 bits")
+    range = np.iinfo(dtype.numpy if dtype is not None and dtype.is_integer else np.int32)
+    least, most = max(range.min, -1 << 30), min(range.max, 1 << 30)
+    if ((zeros < least) | (zeros > most)).any():
+        raise ShapeError(f"tensor '{name}' has a zero point beyond its type, {range.dtype}")
     return AffineQuantization(scales, zeros.astype(np.int32), axis)
 
 
