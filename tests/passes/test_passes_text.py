@@ -58,7 +58,7 @@ def test_the_default_pipeline() -> None:
         "simplify,expand,inline,simplify,cse,fold,recognize-attention,recognize-scans,"
         "hoist-loop-invariants,dce,split-matmul-over-concat,motion,partial-sort,channels-last,"
         "canonicalize-dots,"
-        "merge-dots-sharing-rhs,fold,simplify,cse,tabulate-bytes"
+        "merge-dots-sharing-rhs,fold,simplify,cse,tabulate-bytes,fit-buffers"
     )
     assert len({name for name, _ in DEFAULT.stages}) == len(DEFAULT.stages)
 

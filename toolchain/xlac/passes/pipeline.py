@@ -20,6 +20,7 @@ from xlac.passes.control.inline import InlinePass
 from xlac.passes.control.recognize_scans import RecognizeScansPass
 from xlac.passes.cse import CsePass
 from xlac.passes.expand import ExpandPass
+from xlac.passes.fit_buffers import FitBuffersPass
 from xlac.passes.fold import FoldPass
 from xlac.passes.merge_dots_sharing_rhs import MergeDotsSharingRhsPass
 from xlac.passes.motion import MotionPass
@@ -115,6 +116,7 @@ DEFAULT = Pipeline.of(
         SimplifyPass(),
         CsePass(),
         TabulateBytesPass(),  # byte functions become tables
+        FitBuffersPass(),  # of more operands than a launch of the target takes
     )
 )
 """The default pipeline."""

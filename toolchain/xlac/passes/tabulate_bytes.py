@@ -3,7 +3,7 @@ bytes at compile time.
 
     u8(round(sigmoid((f32(x) - 7) * 0.1) / 0.004))  >>  table[x]
 
-It runs last, so that no other rule sees the lookups. Chains that cost less than a lookup are
+It runs late, so that no other rule sees the lookups. Chains that cost less than a lookup are
 unchanged.
 """
 
