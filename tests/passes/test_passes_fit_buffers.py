@@ -20,7 +20,7 @@ from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
 from xlac.ops.tensor.extend import Concat
 from xlac.ops.tensor.leaf import Param
-from xlac.passes.fit_buffers import FitBuffersPass, buffers
+from xlac.passes.limits.fit_buffers import FitBuffersPass, buffers
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac_sdk.dtypes import DType

@@ -20,8 +20,8 @@ from xlac.passes.control.inline import InlinePass
 from xlac.passes.control.recognize_scans import RecognizeScansPass
 from xlac.passes.cse import CsePass
 from xlac.passes.expand import ExpandPass
-from xlac.passes.fit_buffers import FitBuffersPass
 from xlac.passes.fold import FoldPass
+from xlac.passes.limits.fit_buffers import FitBuffersPass
 from xlac.passes.merge_dots_sharing_rhs import MergeDotsSharingRhsPass
 from xlac.passes.motion import MotionPass
 from xlac.passes.partial_sort import PartialSortPass

@@ -1,0 +1,1 @@
+"""Passes that keep programs within the limits of a target's launches."""
