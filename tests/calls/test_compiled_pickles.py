@@ -49,6 +49,17 @@ def test_one_whose_code_left_the_cache(spec: Path, tmp_path: Path) -> None:
         pickle.dumps(again)
 
 
+def test_damaged_code_is_not_pickled(spec: Path) -> None:
+    """A process that unpickled it would run whatever is there."""
+    xlac.compile(spec)
+    again = xlac.compile(spec)
+    assert isinstance(again.artifact, str)
+    code = Path(again.artifact)
+    code.write_bytes(code.read_bytes()[:-1] + b"!")
+    with pytest.raises(UnavailableError, match="or is damaged there"):
+        pickle.dumps(again)
+
+
 def test_one_that_was_not_kept_is_built_again(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLAC_CACHE", "off")
     model = xlac.compile(spec)

@@ -43,7 +43,7 @@ def test_entries_that_make_no_sense_are_not_believed(
     xlac.compile(spec, dims={"n": 2})
     (place,) = (spec.parent / "cache").glob(f"??/*/{compilations.PROGRAM}")
     whole = json.loads(place.read_text())
-    monkeypatch.setattr("xlac.cache.store.whole", lambda file, told: True)
+    monkeypatch.setattr("xlac.cache.seals.whole", lambda file, told: True)
     for number, change in enumerate(
         ({"slots": 3}, {"inputs": [99]}, {"built_for": {}}, {"slots": [{}]}, {"facts": None}), 2
     ):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xlac.cache.record import program_of, record_text
+from xlac.cache.seals import DAMAGED, ENTRY, verified
 from xlac.cache.slots import write_constants
 from xlac.support.unpacked import remove_with, unpacked
 from xlac_sdk.backend import Backend, Executable
@@ -51,16 +52,29 @@ def _code(
     program: Program, target: Target, artifact: Path | None, backend: Backend, folder: Path
 ) -> Path:
     """The code of a program in a folder of its own."""
-    if artifact is not None and artifact.exists():
-        shutil.copytree(artifact.parent, folder)
+    if artifact is not None and _copied(artifact.parent, folder):
         return folder / artifact.name
-    if not program.steps:  # it was loaded from the cache, whose entry is gone
-        problem = f"the code of '{program.name}' is no longer in the cache"
+    if not program.steps:  # it was loaded from the cache
+        problem = f"the code of '{program.name}' is no longer in the cache, or is damaged there"
         raise UnavailableError(Diagnostic("XL5006", problem, hint="compile it again"))
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as room:
         built = backend.build(backend.emit(program, target), Path(room))
         shutil.copytree(room, folder)
         return folder / built.relative_to(room)
+
+
+def _copied(entry: Path, folder: Path) -> bool:
+    """Copies an entry of the cache, or the code of what was unpickled. Whether it is there, and as
+    it was written: other processes may remove it meanwhile.
+    """
+    try:
+        shutil.copytree(entry, folder)
+        if (folder / ENTRY).exists():
+            verified(str(folder))
+    except (OSError, *DAMAGED):
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
+    return True
 
 
 def _refused(problem: str) -> UnsupportedError:

@@ -23,6 +23,8 @@ ENTRY = "entry.json"  # in an entry's folder: the hash of the record, and the re
 SEALED = 2 << 20  # bytes from which on a file has sums instead of a hash
 WORDS = 512  # 64-bit words in a row of the sums
 ROWS = 1024
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a record raises that is none, or one of other files."""
 
 Seal = list[Any]
 
@@ -109,6 +111,20 @@ def read_entry(place: str) -> dict[str, Any]:
     if checksum != digest(text):
         raise ValueError("not as it was written")
     entry: dict[str, Any] = json.loads(text)
+    return entry
+
+
+def verified(place: str) -> dict[str, Any]:
+    """The record of an entry whose files are as they were written. Raises OSError, and one of
+    DAMAGED where they are not.
+    """
+    entry = read_entry(place)
+    files: dict[str, Any] = entry["files"]
+    fine = tells_of(entry["artifact"], files) and sorted(os.listdir(place)) == tops(files)
+    if not fine or not all(
+        whole(os.path.join(place, name), known) for name, known in files.items()
+    ):
+        raise ValueError("not as it was written")
     return entry
 
 

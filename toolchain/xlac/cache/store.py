@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from xlac.cache.ledger import counted, grown
 from xlac.cache.rooms import remove, room_in, sweep
-from xlac.cache.seals import ENTRY, outdated, read_entry, seal, signed, tells_of, tops, whole
+from xlac.cache.seals import DAMAGED, ENTRY, outdated, read_entry, seal, signed, verified
 from xlac.support.digest import BYTES
 
 if TYPE_CHECKING:  # not needed for finding an entry, on which the time of a warm start depends
@@ -121,16 +121,11 @@ class Cache:
         try:
             if not self._private():
                 return None
-            entry = read_entry(place)
-            files: dict[str, Any] = entry["files"]
-            fine = tells_of(entry["artifact"], files) and sorted(os.listdir(place)) == tops(files)
-            if not fine or not all(
-                whole(os.path.join(place, name), known) for name, known in files.items()
-            ):
-                raise ValueError("not as it was written")
-            if any(outdated(os.path.join(place, name), known) for name, known in files.items()):
+            entry = verified(place)
+            sealed = entry["files"].items()
+            if any(outdated(os.path.join(place, name), known) for name, known in sealed):
                 self._seal_again(place, entry)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except DAMAGED:
             remove(self.root, place)
             return None
         except FileNotFoundError:

@@ -38,6 +38,8 @@ def by_processes(job: MapJob, parts: Sequence[RowRange], workers: int, done: Don
             return
         except BrokenProcessPool:
             left = {rows for rows in left if not job.place(rows).exists()}
+            if not left:
+                return
     raise _ended(len(left))
 
 
