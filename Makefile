@@ -47,7 +47,7 @@ test-cross: $(VENV)/.tested ## ahead of time for other machines, run here by emu
 	dpkg -s $(CROSS) >/dev/null 2>&1 || { apt-get update && apt-get install -y --no-install-recommends $(CROSS); }
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cross tests/cross
 
-test-mpi: $(VENV)/.tested ## models among two to four processes that mpirun starts; installs OpenMPI where there is none, so it may want root: two minutes
+test-mpi: $(VENV)/.tested ## models among two to four processes that mpirun starts; installs OpenMPI where there is none, so it may want root: two to three processor minutes
 	command -v mpirun mpicc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends openmpi-bin libopenmpi-dev; }
 	$(BIN)/python -m pytest --mpi -rs tests/mpi
 
