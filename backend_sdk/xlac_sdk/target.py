@@ -102,6 +102,8 @@ class Target:
     most_blocks: int = 0  # most blocks of a launch, or of a row of them; 0: any number
     most_rows: int = 1  # most rows of blocks of a launch: its second dimension
     most_buffers: int = 0  # most buffers of a kernel; 0: any number
+    # bytes of which the places of temporaries and state are multiples, as bindings may demand
+    alignment: int = 64
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
     # primitives that the backend emits natively; the SDK expands the others
@@ -141,6 +143,9 @@ class Target:
                 f"and a cpu's is; here device is {device!r} and warp {self.warp}"
             )
         object.__setattr__(self, "device", device)
+        if self.alignment < 64 or self.alignment.bit_count() != 1:
+            problem = f"alignment is a power of two of at least 64, not {self.alignment}"
+            raise ValueError(f"target '{self.name}': {problem}")
         long = {DType.I64, DType.U64} & self.dtypes
         if len(long) == 1 or (not long and DType.F64 in self.dtypes):
             raise ValueError(

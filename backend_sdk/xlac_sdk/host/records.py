@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xlac_sdk.programs.program import RECORD, Program, Role
+from xlac_sdk.programs.program import RECORD, Program, Role, alignment_of
 from xlac_sdk.programs.rewrite import with_slots
 from xlac_sdk.source import Diagnostic, SourceError
 
-WORDS, ALIGN = 4, 64
+WORDS = 4
 
 
 def inside(
@@ -26,7 +26,8 @@ def inside(
 
     `texts` describe every check.
     """
-    start = -(-max(arena, *(program.arena_bytes for program in programs)) // ALIGN) * ALIGN
+    align = max(map(alignment_of, programs))
+    start = -(-max(arena, *(program.arena_bytes for program in programs)) // align) * align
     return tuple(_inside(program, start, tuple(texts)) for program in programs)
 
 

@@ -187,6 +187,11 @@ class Program:
         return work(self.steps)
 
 
+def alignment_of(program: Program) -> int:
+    """The bytes of which the places of temporaries are multiples."""
+    return max((s.align for s in program.slots if s.role is Role.TEMPORARY), default=64)
+
+
 def __getattr__(name: str) -> Any:
     """The classes of steps, importable from here too; loaded on first use, since a cached program
     does not need them.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xlac.fusion.group import Partition
-from xlac.memory.arena import LiveRange, live_peak, pack
-from xlac_sdk.programs.program import Program, Slot
+from xlac.memory.arena import ALIGN, LiveRange, live_peak, pack
+from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.rewrite import with_slots
 
 
@@ -33,6 +33,30 @@ class UnplacedProgram:
     def peak_step(self) -> int:
         """The first step at which that many are alive."""
         return live_peak(list(self.spans.values()))[1]
+
+    def aligned(self, alignment: int) -> UnplacedProgram:
+        """The program with temporaries and state at multiples of so many bytes, a power of two."""
+        if alignment <= ALIGN:
+            return self
+        moved, state = dict[Slot, Slot](), 0
+        for slot in self.program.slots:
+            if slot.role is Role.STATE:
+                moved[slot] = replace(slot, align=alignment, offset=state)
+                state += -(-slot.nbytes // alignment) * alignment
+            elif slot.role is Role.TEMPORARY:
+                moved[slot] = replace(slot, align=alignment)
+        program = replace(
+            self.program,
+            slots=tuple(moved.get(slot, slot) for slot in self.program.slots),
+            steps=with_slots(self.program.steps, moved),
+            state_bytes=state,
+        )
+        # places are sums of the sizes of others
+        spans = {
+            moved[slot]: replace(span, nbytes=-(-span.nbytes // alignment) * alignment)
+            for slot, span in self.spans.items()
+        }
+        return replace(self, program=program, spans=spans)
 
     def placed(self, within: int | None = None) -> Program:
         """The program with every temporary in its place, in an arena `within` so many bytes where

@@ -30,7 +30,7 @@ class ProgramPlanner:
     launcher: MergedLaunches = field(default_factory=MergedLaunches)
 
     def __call__(self, partition: Partition) -> UnplacedProgram:
-        return unplaced(
+        made = unplaced(
             partition,
             self.lowering.lowered(partition),
             self.weights,
@@ -39,3 +39,4 @@ class ProgramPlanner:
             self.sizes,
             caches(self.lowering.target),
         )
+        return made.aligned(self.lowering.target.alignment)

@@ -25,11 +25,18 @@ from xlac.training.state import LENGTH
 from xlac.training.step import FINITE, TrainingGraphs, training_graphs
 from xlac_sdk.programs.entries import Entries, Entry, Setting
 from xlac_sdk.programs.fingerprint import fingerprint
-from xlac_sdk.programs.program import RECORD, Argument, Copy, Program, Role, Slot, Step
+from xlac_sdk.programs.program import (
+    RECORD,
+    Argument,
+    Copy,
+    Program,
+    Role,
+    Slot,
+    Step,
+    alignment_of,
+)
 from xlac_sdk.programs.rewrite import with_slots
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
-
-ALIGN = 64
 
 
 def graphs_of(model: Model, training: Training) -> TrainingGraphs:
@@ -100,7 +107,7 @@ class _EntryMerger:
     """Merges programs over one state into a program with entries."""
 
     def __init__(self, run: Program, graphs: TrainingGraphs) -> None:
-        self.checks = checks_of(run.facts)
+        self.checks, self.align = checks_of(run.facts), alignment_of(run)
         self.run, _ = self.inside(run)
         self.graphs = graphs
         self.merging = Merging(self.run)
@@ -133,7 +140,7 @@ class _EntryMerger:
         """The facts of the model's program; of a checked one, where the record is."""
         facts = {name: fact for name, fact in self.run.facts.items() if name != FACT}
         texts = tuple(check.text for check in self.checks)
-        return facts | ({RECORD: {"offset": ALIGN, "texts": texts}} if texts else {})
+        return facts | ({RECORD: {"offset": self.align, "texts": texts}} if texts else {})
 
     def inside(self, program: Program) -> tuple[Program, Slot | None]:
         """`_with_results_inside`: with the record of its checks, where it has such."""
@@ -203,21 +210,22 @@ class _EntryMerger:
 
 def _with_results_inside(program: Program, record: Slot | None) -> tuple[Program, Slot | None]:
     """The program with its output FINITE as a temporary at offset 0 of the arena, and that slot;
-    its output `record` is one at ALIGN.
+    its output `record` is one after it.
     """
     flag = next((slot for slot in program.outputs if slot.name == FINITE), None)
     if flag is None and record is None:
         return program, None
-    room = ALIGN if record is None else 2 * ALIGN
+    align = alignment_of(program)
+    room = align if record is None else 2 * align
     changed = {
         slot: replace(slot, offset=slot.offset + room)
         for slot in program.slots
         if slot.role is Role.TEMPORARY
     }
     if flag is not None:
-        changed[flag] = replace(flag, role=Role.TEMPORARY)
+        changed[flag] = replace(flag, role=Role.TEMPORARY, align=align)
     if record is not None:
-        changed[record] = replace(record, role=Role.TEMPORARY, offset=ALIGN, name="")
+        changed[record] = replace(record, role=Role.TEMPORARY, offset=align, name="", align=align)
     inner = replace(
         program,
         outputs=tuple(slot for slot in program.outputs if slot not in (flag, record)),

@@ -228,11 +228,12 @@ class Build:
         """The program of a spec that trains for each target; passes that lead to the step are shown
         as requested, unless `quiet`.
         """
-        from xlac.training.program import ALIGN, training_program
+        from xlac.training.program import training_program
 
         def lower_for(target: Target, first: bool) -> Lowered:
             def lowered(graph: Model, shown: bool) -> Lowered:
-                return self.lowered(graph, [target], pipeline, not (shown and first), ALIGN)[0]
+                beside = target.alignment
+                return self.lowered(graph, [target], pipeline, not (shown and first), beside)[0]
 
             return training_program(name, graphs, lowered)
 
