@@ -49,6 +49,32 @@ def test_from_jax_has_the_operation() -> None:
     np.testing.assert_allclose(slope(A, B), np.broadcast_to(B * 4, A.shape), rtol=1e-6)
 
 
+def test_it_is_a_target_of_foreign_calls() -> None:
+    op = gated()
+    assert op.jax
+    called = jax.ffi.ffi_call("xlac.gated", jax.ShapeDtypeStruct(A.shape, np.float32))
+
+    def function(a: jax.Array, b: jax.Array) -> jax.Array:
+        return called(a * 2, b, slope=np.float64(3)) + 1
+
+    wanted = A * 2 * B * np.float32(3) + 1
+    np.testing.assert_array_equal(jax.jit(function)(A, B), wanted)
+    np.testing.assert_array_equal(xlac.from_jax(function, A, B, allow_kernels=True)(A, B), wanted)
+
+
+def test_mistakes_in_foreign_calls_reach_the_caller() -> None:
+    assert gated().jax
+    whole = jax.ShapeDtypeStruct(A.shape, np.float32)
+    called = jax.ffi.ffi_call("xlac.gated", whole)
+    with pytest.raises(Exception, match=r"unknown attribute 'slop'.*XL2005"):
+        jax.block_until_ready(called(A, B, slop=np.float64(3)))
+    with pytest.raises(Exception, match="attribute 'slope' is no number"):
+        jax.block_until_ready(called(A, B, slope=np.ones(3)))
+    short = jax.ffi.ffi_call("xlac.gated", jax.ShapeDtypeStruct((4, 5), np.float32))
+    with pytest.raises(Exception, match=r"has results float32\[4, 5\], and not float32\[4, 6\]"):
+        jax.block_until_ready(short(A, B))
+
+
 def test_open_sizes_are_refused() -> None:
     (rows,) = jax.export.symbolic_shape("rows")
     with pytest.raises(SourceError, match=r"need known sizes.*XL7212"):

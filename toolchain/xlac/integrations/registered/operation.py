@@ -99,12 +99,16 @@ class RegisteredOp:
     @property
     def jax(self) -> Any:
         """The function of JAX, with its derivative: the composite DOMAIN.NAME. Attributes are given
-        by name.
+        by name. From the first access on the operation is the target DOMAIN.NAME of
+        `jax.ffi.ffi_call`, on CPUs.
         """
         if self._jax is None:
+            from xlac.integrations.registered import jax_target
             from xlac.integrations.registered.jax_function import function
 
             self._jax = function(self)
+            key = f"{self.domain}.{self.name}"
+            jax_target.register(key, lambda arrays, given: REGISTERED[key].run(arrays, given))
         return self._jax
 
     # ---- graphs -----------------------------------------------------------------------------
