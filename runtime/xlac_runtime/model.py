@@ -18,6 +18,7 @@ from xlac_sdk.host.entry_calls import ProgramState, entry_calls
 from xlac_sdk.host.manifest import Manifest, read
 from xlac_sdk.host.package import Artefact
 from xlac_sdk.host.state_sizes import StateSizes
+from xlac_sdk.programs.results import Results
 from xlac_sdk.programs.signature import shown, sizes_of, text_of
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -29,8 +30,8 @@ class Model:
     """A loaded artefact; `manifest` describes it.
 
     Call it with arrays in the order of the model's inputs or by name; one output is returned as an
-    array, several as a dict by name. A dtype or shape that differs raises SourceError naming the
-    input. Thread-safe.
+    array, several as a dict by name, cut to its valid part where its sizes depend on data. A dtype
+    or shape that differs raises SourceError naming the input. Thread-safe.
 
     Of a model that learns, `entries` are its other functions (`entries["step"](image=x, label=y)`),
     and `state` is what they share: weights and the optimizer's state, by name.
@@ -43,7 +44,9 @@ class Model:
         _check_types(artefact)
         self._executable = _opened(artefact, manifest.target)
         self.inputs = tuple(slot.name for slot in self._program.inputs)
-        self.outputs = tuple(slot.name for slot in self._program.outputs)
+        names = tuple(slot.name for slot in self._program.outputs)
+        self._shaped = Results.of(names, self._program.facts)
+        self.outputs = names if self._shaped is None else self._shaped.names
         self._parameters = Parameters(self.inputs)
         self._sizes = StateSizes(self._program)
         self.entries = entry_calls(self._program, self._executable)
@@ -57,7 +60,8 @@ class Model:
         }
         self._sizes.check(sizes)
         self._executable.run(given, results)
-        return results if len(results) > 1 else results[self.outputs[0]]
+        shaped = results if self._shaped is None else self._shaped(results)
+        return shaped if len(shaped) > 1 else shaped[self.outputs[0]]
 
     def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
         """Computes into arrays that the caller owns, each C-contiguous, writable, and of the exact
@@ -78,10 +82,13 @@ class Model:
             self._sizes.reset()
 
     def __repr__(self) -> str:
-        given, results = (
-            {s.name: text_of(s.dtype, s.shape) for s in slots}
-            for slots in (self._program.inputs, self._program.outputs)
-        )
+        extents = {} if self._shaped is None else self._shaped.extents
+        given = {s.name: text_of(s.dtype, s.shape) for s in self._program.inputs}
+        every = {
+            s.name: text_of(s.dtype, s.shape, extents.get(s.name, ()))
+            for s in self._program.outputs
+        }
+        results = {name: every.get(name, "") for name in self.outputs}
         sizes = sizes_of(s.shape for s in self._program.inputs)
         return shown("Model", self.manifest.name, given, results, self.manifest.target, sizes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from xlac_sdk.host.manifest_entries import ENTRIES
 from xlac_sdk.host.manifest_facts import (
@@ -20,6 +21,7 @@ from xlac_sdk.host.manifest_facts import (
 from xlac_sdk.host.manifest_tensors import EXTENT, TENSOR, TERMS, TensorFacts, extent
 from xlac_sdk.host.ranks.facts import ranks_of
 from xlac_sdk.programs.constants import WeightsOrigin
+from xlac_sdk.programs.results import Results
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support import schema
 from xlac_sdk.support.files import regular
@@ -31,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 NAME = "manifest.json"
-# format 3 has entries, 4 has ranks, and 5 has open sizes of a state, where there are some
+# format 3 has entries, 4 ranks, 5 open sizes of a state and forms of results: where there are some
 FORMATS = (2, 3, 4, 5)
 FORMAT = FORMATS[-1]
 LONGEST = 16 << 20  # bytes of a manifest
@@ -56,6 +58,17 @@ _PROVENANCE = schema.record(
         "options": schema.table(_TEXT, schema.anything),
     },
 )
+
+
+def _results(value: Any, place: str) -> dict[str, Any]:
+    """How outputs are given to callers of Python."""
+    axis = schema.text(r"[0-9]{1,2}")
+    extents = schema.table(_NAME, schema.table(axis, _NAME))
+    checks = {"extents": extents, "forms": schema.table(_NAME, schema.anything)}
+    found = schema.table(schema.text("|".join(checks)), schema.anything)(value, place)
+    return {name: checks[name](one, f"{place}.{name}") for name, one in found.items()}
+
+
 _MANIFEST = schema.record(
     Manifest,
     {
@@ -78,6 +91,7 @@ _MANIFEST = schema.record(
         "entries": ENTRIES,
         "ranks": ranks_of,
         "state_sizes": schema.table(_NAME, _TEXT),
+        "results": _results,
         "provenance": _PROVENANCE,
         "files": schema.table(inside, _HASH),
     },
@@ -112,11 +126,14 @@ def _consistent(manifest: Manifest, folder: Path) -> None:
         if manifest.format < FORMATS[2]:
             raise ValueError(f"ranks: format {manifest.format} has none")
         manifest.ranks.check()
-    if manifest.state_sizes:
-        if manifest.format < FORMATS[3]:
-            raise ValueError(f"state_sizes: format {manifest.format} has none")
-        if not manifest.state_sizes.keys() <= {size.name for size in manifest.sizes}:
-            raise ValueError("state_sizes: a size that the model does not have")
+    for name in ("state_sizes", "results"):
+        if getattr(manifest, name) and manifest.format < FORMATS[3]:
+            raise ValueError(f"{name}: format {manifest.format} has none")
+    if not manifest.state_sizes.keys() <= {size.name for size in manifest.sizes}:
+        raise ValueError("state_sizes: a size that the model does not have")
+    outputs = {tensor.name: tensor.shape for tensor in manifest.outputs}
+    if results := Results.of(tuple(outputs), manifest.results):
+        results.check(outputs)
     program = manifest.artefact(folder).program
     arrays = (*program.inputs, *program.outputs)
     for tensor, slot in zip((*manifest.inputs, *manifest.outputs), arrays, strict=True):

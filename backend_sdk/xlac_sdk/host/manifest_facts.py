@@ -93,8 +93,10 @@ class Manifest:
     long: bool = False  # whether a call may run so long that it checks for stop requests
     entries: EntriesFacts | None = None  # from format 3 on
     ranks: RanksFacts | None = None  # from format 4 on
-    # open sizes that the state depends on, each with the name of such a state; from format 5 on
+    # from format 5 on: open sizes that the state depends on, each with the name of such a state;
+    # and how callers of Python get outputs (`programs/results.py`), where not as they are
     state_sizes: Mapping[str, str] = field(default_factory=dict)
+    results: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)  # name -> hash
 
@@ -127,6 +129,7 @@ class Manifest:
                 "flops": self.flops,
                 "bytes": 0,
                 state_sizes.FACT: dict(self.state_sizes),
+                **self.results,
             },
             entries=self.entries.entries(state, symbols) if self.entries else None,
         )
@@ -145,8 +148,9 @@ class Manifest:
             del facts["entries"]  # unknown to older readers
         if self.ranks is None:
             del facts["ranks"]
-        if not self.state_sizes:
-            del facts["state_sizes"]
+        for name in ("state_sizes", "results"):
+            if not facts[name]:
+                del facts[name]
         facts["sha256"] = digest(facts)
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 

@@ -29,6 +29,7 @@ from xlac_sdk.host.ranks.parts import RankParts
 from xlac_sdk.host.state_sizes import sizes_of_state
 from xlac_sdk.programs import portable
 from xlac_sdk.programs.program import Program, Role
+from xlac_sdk.programs.results import Results
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
@@ -159,10 +160,12 @@ def describe(
     programs = [v.program for v in variants]
     first = programs[0]
     entries, state_sizes = EntriesFacts.of(first), sizes_of_state(first)
+    results = Results.facts(first.facts)
+    which = 3 if state_sizes or results else 2 if ranks else 1 if entries else 0
     arena, state = max(p.arena_bytes for p in programs), max(p.state_bytes for p in programs)
     constants = max(sum(s.nbytes for s in p.slots if s.role is Role.CONSTANT) for p in programs)
     return Manifest(
-        format=manifest.FORMATS[3 if state_sizes else 2 if ranks else 1 if entries else 0],
+        format=manifest.FORMATS[which],
         name=first.name,
         target=backend.name,
         forms=wanted.forms,
@@ -183,6 +186,7 @@ def describe(
         entries=entries,
         ranks=RanksFacts.of(ranks),
         state_sizes=state_sizes,
+        results=results,
         provenance=Provenance(
             xlac=version("xlac"),
             backend=version_of(backend),

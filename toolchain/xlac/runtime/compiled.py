@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlac.runtime.results import Results
 from xlac.support.failures import FACT, Watched, public
 from xlac_sdk.backend import Executable
 from xlac_sdk.dtypes import Array
@@ -15,6 +14,7 @@ from xlac_sdk.host import stopping
 from xlac_sdk.host.call_binding import Parameters, as_inputs, by_name, check_outputs, output_shape
 from xlac_sdk.host.state_sizes import StateSizes
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.results import Results
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.target import Target
 

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 from xlac_sdk.dtypes import Array
 
+FACTS = ("extents", "forms")
+"""The keys of a program's facts that say how its outputs are given to the caller."""
+
 
 class Results(NamedTuple):
     """Converts outputs of a program to what the caller gets.
@@ -24,6 +27,17 @@ class Results(NamedTuple):
     forms: Mapping[str, Any]
 
     @staticmethod
+    def facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+        """What the facts of a program say of its results, as JSON."""
+        found: dict[str, Any] = {name: facts[name] for name in FACTS if facts.get(name)}
+        if axes_of := found.get(FACTS[0]):
+            found[FACTS[0]] = {
+                name: {str(axis): count for axis, count in axes.items()}
+                for name, axes in axes_of.items()
+            }
+        return found
+
+    @staticmethod
     def of(outputs: tuple[str, ...], facts: Mapping[str, Any]) -> Results | None:
         """For a program with these outputs and facts; None where outputs are returned unchanged."""
         extents, forms = facts.get("extents") or {}, facts.get("forms") or {}
@@ -36,6 +50,21 @@ class Results(NamedTuple):
             {name: {int(a): n for a, n in axes.items()} for name, axes in extents.items()},
             forms,
         )
+
+    def check(self, shapes: Mapping[str, tuple[Any, ...]]) -> None:
+        """Raises ValueError unless these are results of outputs with these shapes, by name."""
+        for name, axes in self.extents.items():
+            if name not in shapes or any(not 0 <= axis < len(shapes[name]) for axis in axes):
+                raise ValueError(f"results: '{name:.80}' is no output with these axes")
+            if any(shapes.get(count, (0,)) not in ((), (1,)) for count in axes.values()):
+                raise ValueError(f"results: a size of '{name:.80}' is no output of one number")
+        waiting = [*self.forms.values()]
+        while waiting:
+            form = waiting.pop()
+            if isinstance(form, list):
+                waiting += form
+            elif form is not None and (not isinstance(form, str) or form not in shapes):
+                raise ValueError(f"results: {str(form)!r:.80} is no output")
 
     def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         """What the caller gets, by name, from all outputs by name."""
