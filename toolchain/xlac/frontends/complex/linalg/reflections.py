@@ -42,19 +42,19 @@ class Reflection:
     packed: Numbers
 
     def adjoint_times(self, a: Numbers) -> Numbers:
-        """H* a."""
-        return self._times(conjugate(self.tau), a)
-
-    def _times(self, tau: Numbers, a: Numbers) -> Numbers:
-        """a - tau v (v* a)."""
+        """H* a = a - tau* v (v* a)."""
         last = rank(a)
         wide = back(self.vector, a[0].shape, (last - 1,))
-        inner = mul(summed(mul(conjugate(wide), a), last - 2), _like(tau, a[0].shape[-1]))
+        tau = _like(conjugate(self.tau), a[0].shape[-1])
+        inner = mul(summed(mul(conjugate(wide), a), last - 2), tau)
         return sub(a, mul(wide, back(inner, a[0].shape, (last - 2,))))
 
     def after(self, a: Numbers) -> Numbers:
-        """a H."""
-        return adjoint(self.adjoint_times(adjoint(a)))
+        """a H = a - (a v) tau v*."""
+        last = rank(a)
+        wide = back(self.vector, a[0].shape, (last - 2,))
+        inner = mul(summed(mul(a, wide), last - 1), _like(self.tau, a[0].shape[-2]))
+        return sub(a, mul(back(inner, a[0].shape, (last - 1,)), conjugate(wide)))
 
 
 def _like(tau: Numbers, size: Dim) -> Numbers:
