@@ -18,6 +18,7 @@ from xlac.ir.interpret import interpret
 from xlac.ops import build
 from xlac.ops.control.control import Scan, While
 from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
+from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Copy
@@ -114,6 +115,16 @@ def numbers(count: int) -> Node:
     return build.cast(build.iota((count,), 0), DType.I32)
 
 
+def scattered(at: Node, x: Node) -> list[Node]:
+    """Numbers of a parallel of the diagonal, in another shape of the carry."""
+    x = put(x, row(x, at), 1)
+    line = build.add(build.mul(build.iota((ROWS, 1), 0), COLUMNS + 1), 1)
+    op = Scatter((), (0,), (), (), (0,), 1, "assign", unique=True)
+    new = build.reshape(build.mul(build.cut(row(x, at), 1, 0, ROWS), 0.5), (ROWS,))
+    written = Node.of(op, build.reshape(x, (WHOLE,)), line, new)
+    return [build.reshape(written, (ROWS, COLUMNS))]
+
+
 def reads_first_later(at: Node, x: Node) -> list[Node]:
     """The carry is read after it was changed: one copy."""
     y = put(x, build.sqrt(row(x, 2)), at)
@@ -151,7 +162,7 @@ def one_for_both(at: Node, x: Node, y: Node) -> list[Node]:
     return [z, z]
 
 
-SAFE = [twice, own, nested, scanned]
+SAFE = [twice, own, nested, scanned, scattered]
 UNSAFE = [reads_first_later, reads_between_later, reads_first_after_a_loop]
 TWO = [changed_and_swapped, between_is_kept, one_for_both]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, is_pointwise
 from xlac.ir.graph import Node
-from xlac.ops.tensor import leaf
+from xlac.ops.tensor import leaf, view
 from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
 from xlac.ops.tensor.gather import is_lookup
 
@@ -21,7 +21,7 @@ def would_copy(anchor: Node, node: Node, inline: Callable[[Node], bool], body: b
     larger tensor that is overwritten, which need not be kept otherwise. `inline` says whether a
     node is computed where it is read; parameters of a loop's `body` may be overwritten.
     """
-    x = anchor.inputs[0]
+    x = _memory(anchor.inputs[0])
     kept = isinstance(x.op, leaf.Param) and x.op.kind != "state" and not body
     if node is x or kept or cost.elements(node) >= cost.elements(x):
         return False
@@ -32,19 +32,26 @@ def reads_elsewhere(anchor: Node, node: Node, inline: Callable[[Node], bool]) ->
     """Whether an operand of a scatter or an update, where it is computed by the same kernel, reads
     the tensor that is overwritten at other elements than at the one that is written then.
     """
-    x = anchor.inputs[0]
+    x = _memory(anchor.inputs[0])
     aligned = isinstance(anchor.op, DynUpdate) and node is anchor.inputs[1]
     left, seen = [(node, aligned)], {(node, aligned)}
     while left and len(seen) < MOST:
         reader, aligned = left.pop()
         own = aligned and _reads_slice(reader, anchor)
-        if x in reader.inputs and not own:
+        if not own and any(_memory(i) is x for i in reader.inputs):
             return True
         aligned = aligned and is_pointwise(reader) and not is_lookup(reader)
-        more = [(i, aligned) for i in reader.inputs if i is not x and inline(i)]
+        more = [(i, aligned) for i in reader.inputs if _memory(i) is not x and inline(i)]
         left += [pair for pair in more if pair not in seen]
         seen.update(more)
     return bool(left)
+
+
+def _memory(node: Node) -> Node:
+    """The value whose memory a node has, which reshapes rename."""
+    while isinstance(node.op, view.Reshape):
+        node = node.inputs[0]
+    return node
 
 
 def _reads_slice(node: Node, update: Node) -> bool:
@@ -52,6 +59,7 @@ def _reads_slice(node: Node, update: Node) -> bool:
     starts = update.inputs[2:]
     return (
         isinstance(node.op, DynSlice)
+        and node.inputs[0] is update.inputs[0]
         and node.shape == update.inputs[1].shape
         and len(starts) == len(node.inputs) - 1
         and all(a is b for a, b in zip(node.inputs[1:], starts, strict=True))

@@ -156,6 +156,8 @@ class ProducerFusion:
             user, node, lambda i: i not in self.home, self.consumers.body
         ):
             return f"it reads what {user.op.mnemonic} overwrites where it lies"
+        if cluster.kind is Kind.SCATTER and node is user.inputs[0] and self._renames(node):
+            return "what is scattered into is memory"
         if isinstance(user.op, Composite) and not isinstance(user.op, Elementwise):
             return f"{user.op.called} takes its operands from memory"
         match cluster.kind:
@@ -168,6 +170,13 @@ class ProducerFusion:
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.anchor.op.mnemonic} takes its operands from memory"
+
+    def _renames(self, node: Node) -> bool:
+        """Whether a node is a reshape of a value in memory."""
+        if not isinstance(node.op, view.Reshape):
+            return False
+        x = node.inputs[0]
+        return x in self.home or isinstance(x.op, leaf.Param)
 
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
         """Where a floating node is computed, and how often each of its elements is computed

@@ -9,22 +9,10 @@ it is small, which divides the block.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
-from xlac.frontends.complex.linalg.numbers import (
-    Numbers,
-    back,
-    cut,
-    each,
-    magnitude,
-    rank,
-    real,
-    select,
-    sub,
-)
+from xlac.frontends.complex.linalg.deflation import OpenBlock, deflated, lines, reflected
+from xlac.frontends.complex.linalg.numbers import Numbers, back, each, rank, real, select
 from xlac.frontends.complex.linalg.reflections import reflection
 from xlac.frontends.complex.linalg.shifts import AT_TOP, double_shift, single_shift
 from xlac.ir.dims import Shape
@@ -42,25 +30,11 @@ PART = 40  # rows whose moves are code of their own, and so cheaper
 MOST_PARTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class OpenBlock:
-    """The first and the last row of the block that a matrix works on, (…), i64. A matrix that is
-    finished has the number of its rows as the first and -1 as the last.
-    """
-
-    first: Node
-    last: Node
-
-    def active(self) -> Node:
-        """Whether a matrix is not finished."""
-        return build.compare(self.last, "ge", 0)
-
-
 def iterated(h: Numbers, z: Numbers) -> tuple[Numbers, Numbers, Node]:
     """T, and Z* from that of h: triangular, but for blocks of two rows of real matrices, with
     Z T Z* as before; and whether each matrix was finished.
     """
-    size, width = h[0].shape[-1], _width(h)
+    size, width = h[0].shape[-1], reflected(h)
     assert isinstance(size, int)
     if size < width:
         return h, z, build.full(True, h[0].shape[:-2], DType.BOOL)
@@ -69,7 +43,7 @@ def iterated(h: Numbers, z: Numbers) -> tuple[Numbers, Numbers, Node]:
     def padded(x: Node, columns: int) -> Node:
         return build.pad(x, 0.0, [0] * last, [*[0] * (last - 2), MORE, columns])
 
-    h, window = _deflated(each(lambda x: padded(x, MORE), h), size)
+    h, window = deflated(each(lambda x: padded(x, MORE), h), size)
     z = each(lambda x: padded(x, 0), z)
     since = build.full(0, h[0].shape[:-2], DType.I32)
 
@@ -83,7 +57,7 @@ def iterated(h: Numbers, z: Numbers) -> tuple[Numbers, Numbers, Node]:
         window = OpenBlock(*carried[2 * count : 2 * count + 2])
         since, total = carried[-2:]
         h, z = _swept(h, z, window, size, since)
-        h, after = _deflated(h, size)
+        h, after = deflated(h, size)
         same = build.compare(after.last, "eq", window.last)
         same = build.apply1("and", same, build.compare(since, "lt", 2 * AT_TOP - 1))
         since = build.select(same, build.add(since, 1), 0)
@@ -97,11 +71,6 @@ def iterated(h: Numbers, z: Numbers) -> tuple[Numbers, Numbers, Node]:
     )
     done = build.apply1("not", OpenBlock(*found[2 * count : 2 * count + 2]).active())
     return each(lambda x: build.cut(x, last - 1, 0, size), h), z, done
-
-
-def _width(h: Numbers) -> int:
-    """The rows of a reflection."""
-    return 3 if len(h) == 1 else 2
 
 
 def _while(
@@ -118,90 +87,13 @@ def _over_batch(x: Node, how: str) -> Node:
     return build.reduce(x, how, tuple(range(x.type.rank))) if x.type.rank else x
 
 
-def _line(x: Numbers, row: int, column: int, count: int) -> Numbers:
-    """`count` numbers of matrices from a place on, along a parallel of the diagonal: (…, count)."""
-    (*batch, size), first = x[0].shape[:-1], row
-    assert isinstance(size, int)
-    start = first * size + column
-
-    def line(part: Node) -> Node:
-        flat = build.reshape(part, (*batch, size * size))
-        return build.cut(flat, len(batch), start, start + (count - 1) * (size + 1) + 1, size + 1)
-
-    return each(line, x)
-
-
-def _lines(h: Numbers, size: int) -> tuple[Numbers, Numbers, Numbers]:
-    """The diagonal, the numbers below it and those above it."""
-    return _line(h, 0, 0, size), _line(h, 1, 0, size - 1), _line(h, 0, 1, size - 1)
-
-
-def _deflated(h: Numbers, size: int) -> tuple[Numbers, OpenBlock]:
-    """The matrices with what is small below the diagonal set to 0, and their next blocks. Small is
-    what Ahues and Tisseur call so (LAPACK Working Note 122).
-    """
-    width, last = _width(h), rank(h)
-    d, below, above = _lines(h, size)
-    small = _small(magnitude(below), magnitude(above), d, size)
-    shape = h[0].shape
-    padding = build.full(False, (*shape[:-2], MORE + 1), DType.BOOL)
-    zeroed = build.back(build.concat([small, padding], last - 2), shape, (last - 2,))
-    row, column = (build.iota(shape, last - k) for k in (2, 1))
-    zeroed = build.apply1("and", zeroed, build.compare(row, "eq", build.add(column, 1)))
-    return select(zeroed, real(0.0, h), h), _window(build.apply1("not", small), size, width)
-
-
-def _small(below: Node, above: Node, d: Numbers, size: int) -> Node:
-    """Whether numbers below the diagonal are so small that they count as 0."""
-    info, axis = np.finfo(below.type.dtype.numpy), below.type.rank - 1
-    eps, least = float(info.eps), float(info.tiny) * size / float(info.eps)
-    upper, lower = (cut(d, axis, k, size - 1 + k) for k in (0, 1))
-    gap = magnitude(sub(upper, lower))
-    beside = build.add(magnitude(upper), magnitude(lower))
-    low = [*[0] * axis, 1]
-    around = build.pad(below, 0.0, low, low)
-    around = build.add(build.cut(around, axis, 0, size - 1), build.cut(around, axis, 2, size + 1))
-    beside = build.select(build.compare(beside, "eq", 0.0), around, beside)
-    large, little = build.maximum(below, above), build.minimum(below, above)
-    own = magnitude(lower)
-    most, other = build.maximum(own, gap), build.minimum(own, gap)
-    total = build.add(large, most)
-    total = build.select(build.compare(total, "eq", 0.0), 1.0, total)
-    product = build.mul(little, build.div(large, total))
-    bound = build.maximum(build.mul(build.mul(other, build.div(most, total)), eps), least)
-    known = build.apply1(
-        "and",
-        build.compare(below, "le", build.mul(beside, eps)),
-        build.compare(product, "le", bound),
-    )
-    return build.apply1("or", known, build.compare(below, "le", least))
-
-
-def _window(left: Node, size: int, width: int) -> OpenBlock:
-    """The lowest blocks of at least `width` rows, where `left` (…, n - 1) says which numbers below
-    the diagonal are not 0.
-    """
-    axis = left.type.rank - 1
-    long = left
-    for k in range(1, width - 1):
-        both = (build.cut(left, axis, n, size - width + 1 + n) for n in (0, k))
-        long = build.apply1("and", *both)
-    number = build.iota(long.shape, axis)
-    last = build.reduce(build.select(long, build.add(number, width - 1), -1), "max", axis)
-    ends = build.add(build.iota(left.shape, axis), 1)
-    within = build.compare(ends, "lt", build.back(last, left.shape, (axis,)))
-    starts = build.apply1("and", build.apply1("not", left), within)
-    first = build.reduce(build.select(starts, ends, 0), "max", axis)
-    return OpenBlock(build.select(build.compare(last, "lt", 0), size, first), last)
-
-
 def _swept(
     h: Numbers, z: Numbers, window: OpenBlock, size: int, since: Node
 ) -> tuple[Numbers, Numbers]:
     """The matrices after one sweep of their blocks."""
     count = len(h)
-    shift = double_shift if _width(h) == 3 else single_shift
-    start = shift(*_lines(h, size), window.first, window.last, since)
+    shift = double_shift if reflected(h) == 3 else single_shift
+    start = shift(*lines(h, size), window.first, window.last, since)
     first, end = _over_batch(window.first, "min"), _over_batch(window.last, "max")
     state = [first, end, window.first, window.last, *h, *z, *start]
     for part in _parts(size):
@@ -239,7 +131,7 @@ def _chased(
     """The matrices with the bulge moved from row `number`, one of `part`, on by one row; `start`
     (…, 2 or 3) are the columns that begin it.
     """
-    batch, width, last = h[0].shape[:-2], _width(h), rank(h)
+    batch, width, last = h[0].shape[:-2], reflected(h), rank(h)
     height, size = h[0].shape[-2:]
     assert isinstance(height, int) and isinstance(size, int)
     left, below = max(part.start - 1, 0), min(part.stop + width, height)
