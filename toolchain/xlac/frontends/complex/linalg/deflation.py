@@ -71,7 +71,7 @@ def _with_below(h: Numbers, below: Numbers) -> Numbers:
     assert isinstance(width, int)
     line = build.add(build.mul(build.iota((count, 1), 0), width + 1), width)
     op = Scatter((0,), (1,), (), (), (1,), 1, "assign", unique=True)
-    many = volume(batch)
+    many = volume(tuple(batch))
 
     def one(x: Node, new: Node) -> Node:
         flat = build.reshape(x, (many, height * width))
