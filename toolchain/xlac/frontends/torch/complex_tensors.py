@@ -53,13 +53,15 @@ F = TypeVar("F", bound=Builder)
 VIEWS = """view _unsafe_view reshape view_copy _reshape_alias squeeze squeeze.dim squeeze.dims
     unsqueeze flatten.using_ints _reshape_copy permute permute_copy t transpose.int expand
     expand_copy slice.Tensor slice_copy.Tensor select.int select_copy.int split_with_sizes
-    split_with_sizes_copy split.Tensor unsafe_split.Tensor unsafe_split_with_sizes chunk unbind.int
-    cat stack flip roll repeat alias clone detach detach_copy lift lift_fresh lift_fresh_copy
-    contiguous diagonal diagonal_copy diag_embed unfold unfold_copy tril triu""".split()
+    split_with_sizes_copy split.Tensor unsafe_split.Tensor unsafe_split_with_sizes chunk
+    unbind.int cat stack flip roll repeat alias clone detach detach_copy lift lift_fresh
+    lift_fresh_copy contiguous diagonal diagonal_copy diag_embed unfold unfold_copy tril triu
+    as_strided as_strided_copy""".split()
 PLACES = """index.Tensor _unsafe_index.Tensor index_select gather index_put _unsafe_index_put
     scatter.src scatter_add slice_scatter select_scatter diagonal_scatter index_add index_copy
     masked_fill.Tensor where.self copy reflection_pad1d reflection_pad2d reflection_pad3d
-    replication_pad1d replication_pad2d replication_pad3d""".split()
+    replication_pad1d replication_pad2d replication_pad3d as_strided_scatter masked_scatter
+    put""".split()
 SUMS = "neg sum sum.dim_IntList mean mean.dim cumsum trace".split()
 ZEROS = """zeros zeros_like new_zeros empty.memory_format empty_like new_empty empty_strided
     new_empty_strided empty_permuted _new_zeros_with_same_feature_meta""".split()

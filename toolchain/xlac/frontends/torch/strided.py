@@ -4,7 +4,7 @@ they are rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.fx import Node as FxNode
@@ -26,8 +26,8 @@ def strided(node: FxNode, args: Any, values: Mapping[FxNode, Any], sizes: Sizes)
     meta = base.meta["val"]
     perm = order(meta)
     whole = values[base]
-    if isinstance(whole, ComplexTensor):
-        raise NotExpressible("the memory that it reads holds complex numbers")
+    if meta.dtype != given.meta["val"].dtype:
+        raise NotExpressible("the memory that it reads holds elements of another type")
     if not is_dense(meta) or whole is None:
         raise NotExpressible("the memory that it reads has gaps")
     size, stride, *offset = args[1:]
@@ -40,7 +40,7 @@ def strided(node: FxNode, args: Any, values: Mapping[FxNode, Any], sizes: Sizes)
     last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if isinstance(at, int) and (at < 0 or (isinstance(last, int) and last >= number(meta.numel()))):
         raise NotExpressible("it reads memory outside of the tensor that it is given")
-    return [whole if perm is None else build.transpose(whole, perm), size, stride, at]
+    return [_moved(whole, perm), size, stride, at]
 
 
 def scattered(node: FxNode, args: Any, sizes: Sizes) -> list[Any]:
@@ -48,8 +48,6 @@ def scattered(node: FxNode, args: Any, sizes: Sizes) -> list[Any]:
     there (None: as they are). Raises NotExpressible.
     """
     x, source, size, stride, *offset = args
-    if isinstance(x, ComplexTensor) or isinstance(source, ComplexTensor):
-        raise NotExpressible("the memory that it writes holds complex numbers")
     meta = node.all_input_nodes[0].meta["val"]
     if not is_dense(meta) or number(meta.storage_offset()):
         raise NotExpressible("the memory that it writes has gaps")
@@ -58,4 +56,13 @@ def scattered(node: FxNode, args: Any, sizes: Sizes) -> list[Any]:
     last = at + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if isinstance(last, int) and last >= number(meta.numel()):
         raise NotExpressible("it writes memory outside of the tensor that it is given")
-    return [x if perm is None else build.transpose(x, perm), source, size, stride, at, perm]
+    return [_moved(x, perm), source, size, stride, at, perm]
+
+
+def _moved(x: Any, perm: Sequence[int] | None) -> Any:
+    """A tensor with its axes in another order, or as they are."""
+    if perm is None:
+        return x
+    if isinstance(x, ComplexTensor):
+        return x.each(lambda part: build.transpose(part, perm))
+    return build.transpose(x, perm)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlac.frontends.complex import arithmetic, logarithm
-from xlac.frontends.complex.parts import Parts
+from xlac.frontends.complex.parts import Parts, hypot
 from xlac.frontends.torch.complex_tensors import (
     ComplexTensor,
     Number,
@@ -14,6 +14,7 @@ from xlac.frontends.torch.complex_tensors import (
     real_of,
 )
 from xlac.frontends.torch.table import BUILDERS, AtenCall, Builder
+from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
@@ -102,6 +103,20 @@ def addcdiv(call: AtenCall, x: Number, y: Number, z: Number, value: Number = 1) 
     return total(call, x, ComplexTensor(*quotient(y, z, call.dtype)), value, 1.0)
 
 
+@aten_complex("lerp.Tensor", "lerp.Scalar")
+def lerp(call: AtenCall, x: Number, y: Number, weight: Number) -> ComplexTensor:
+    """x + weight (y - x), or y - (1 - weight) (y - x) for weights of at least 1/2, as in
+    PyTorch.
+    """
+    a, b, w = (spread(call, as_complex(v, call.dtype).parts).parts for v in (x, y, weight))
+    whole, less = arithmetic.sub(b, a), (build.sub(1.0, w[0]), build.apply1("neg", w[1]))
+    near = arithmetic.add(a, arithmetic.mul(w, whole))
+    far = arithmetic.sub(b, arithmetic.mul(less, whole))
+    small = build.compare(hypot(*w), "lt", 0.5)
+    one, two = (build.select(small, *pair) for pair in zip(near, far, strict=True))
+    return ComplexTensor(one, two)
+
+
 @aten_complex("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(call: AtenCall, x: Number, y: Number) -> ComplexTensor:
     """x to the power of y; small whole powers by products."""
@@ -166,3 +181,15 @@ def addmm(
     rank = len(as_complex(z, call.dtype).shape)
     builder = BUILDERS[f"aten.{('mv', 'mm', 'bmm')[rank - 1]}.default"]
     return _plus(call, x, _contracted(builder, call, y, z), beta, alpha)
+
+
+@aten_complex("addbmm")
+def addbmm(
+    call: AtenCall, x: Number, y: Number, z: Number, beta: Number = 1, alpha: Number = 1
+) -> Any:
+    """beta x + alpha times the sum of a batch of products."""
+
+    def summed(call: AtenCall, a: Node, b: Node) -> Node:
+        return build.dot(a, b, ((0, 2), (0, 1)), ((), ()), call.dtype)
+
+    return _plus(call, x, _contracted(summed, call, y, z), beta, alpha)

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from xlac.frontends.complex import arithmetic
 from xlac.frontends.complex.linalg import reflections, spectra
-from xlac.frontends.complex.linalg.numbers import Numbers, cut, diagonal, each, rank, sizes, swapped
+from xlac.frontends.complex.linalg.numbers import (
+    Numbers,
+    adjoint,
+    cut,
+    diagonal,
+    each,
+    product,
+    rank,
+    scaled,
+    sizes,
+    swapped,
+)
 from xlac.frontends.complex.parts import Parts, hypot
 from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
 from xlac.frontends.torch.families.complex.factors import empty, factored, tensor
 from xlac.frontends.torch.families.complex.reductions import multiplied
+from xlac.frontends.torch.families.math.matrix_functions import inverses
 from xlac.frontends.torch.table import AtenCall
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -109,3 +121,26 @@ def svd(
     """Singular values, and vectors or empty tensors."""
     u, s, v = spectra.svd(A.parts, full_matrices and compute_uv)
     return (tensor(u), s, tensor(v)) if compute_uv else (empty(call, 0), s, empty(call, 2))
+
+
+@aten_complex("linalg_pinv.atol_rtol_tensor")
+def pinv(
+    call: AtenCall,
+    self: ComplexTensor,
+    atol: Node | None = None,
+    rtol: Node | None = None,
+    hermitian: bool = False,
+) -> ComplexTensor:
+    """The pseudo-inverse, as for real matrices."""
+    rows, columns = sizes(self.parts)
+    if 0 in self.shape:
+        return empty(call, 0)
+    if hermitian:
+        values, right = spectra.eigh(self.parts, True)
+        left = adjoint(right)
+    else:
+        u, values, vh = spectra.svd(self.parts, False)
+        left, right = adjoint(u), adjoint(vh)
+    inverse = inverses(call, values, max(rows, columns), atol, rtol)
+    across = build.reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1]))
+    return tensor(product(scaled(right, across), left))

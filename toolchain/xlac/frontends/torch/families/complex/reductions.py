@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlac.frontends.complex import arithmetic
+from xlac.frontends.complex import arithmetic, exponential, logarithm
 from xlac.frontends.complex.linalg.numbers import cut, each
 from xlac.frontends.complex.parts import Parts
 from xlac.frontends.torch.complex_tensors import ComplexTensor, Number, as_complex, aten_complex
+from xlac.frontends.torch.families.complex.arithmetic import spread
 from xlac.frontends.torch.families.complex.parts import not_zero
-from xlac.frontends.torch.families.math.reductions import spread_of
+from xlac.frontends.torch.families.math.reductions import axes_of, spread_of
 from xlac.frontends.torch.table import BUILDERS, AtenCall
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
@@ -57,6 +58,55 @@ def prod_dim(
     wide = as_complex(x, call.dtype)
     rank = wide.real.type.rank
     return _product(call, wide, normal_axis(dim, rank)) if rank else wide
+
+
+@aten_complex("cumprod")
+def cumprod(call: AtenCall, x: Number, dim: int, dtype: Any = None) -> ComplexTensor:
+    """The running product along an axis: of one number, of two, of four and so on."""
+    found = as_complex(x, call.dtype).parts
+    if not found[0].shape:
+        return ComplexTensor(*found)
+    axis = normal_axis(dim, found[0].type.rank)
+    size, step = found[0].shape[axis], 1
+    assert isinstance(size, int)
+    while step < size:
+        ends = ((0, step), (step, size), (0, size - step))
+        first, rest, before = (cut(found, axis, *end) for end in ends)
+        more = arithmetic.mul((rest[0], rest[1]), (before[0], before[1]))
+        a, b = (build.concat(list(pair), axis) for pair in zip(first, more, strict=True))
+        found, step = (a, b), 2 * step
+    return ComplexTensor(*found)
+
+
+@aten_complex("logsumexp")
+def logsumexp(call: AtenCall, x: Number, dim: Any, keepdim: bool = False) -> ComplexTensor:
+    """log(sum(exp(x))), shifted by the largest real part so that it does not overflow."""
+    a, b = as_complex(x, call.dtype).parts
+    axes = axes_of(a, dim)
+    if not axes:
+        return ComplexTensor(a, b)
+    most = build.reduce(a, "max", axes, keepdims=True)
+    most = build.select(build.apply1("isfinite", most), most, 0.0)
+    powers = exponential.exp((build.sub(a, build.broadcast_to(most, a.shape)), b))
+    one, two = (build.reduce(part, "add", axes, keepdims=True) for part in powers)
+    one, two = logarithm.log((one, two))
+    one, two = (build.reshape(part, call.shape) for part in (build.add(one, most), two))
+    return ComplexTensor(one, two)
+
+
+@aten_complex("logaddexp")
+def logaddexp(call: AtenCall, x: Number, y: Number) -> ComplexTensor:
+    """log(exp(x) + exp(y)): that of the larger real part, and the logarithm of 1 plus a quotient
+    of at most 1.
+    """
+    first, second = (spread(call, as_complex(v, call.dtype).parts).parts for v in (x, y))
+    less = build.compare(first[0], "lt", second[0])
+    low, high = (
+        (build.select(less, a[0], b[0]), build.select(less, a[1], b[1]))
+        for a, b in ((first, second), (second, first))
+    )
+    quotient = exponential.exp(arithmetic.sub(low, high))
+    return ComplexTensor(*arithmetic.add(high, logarithm.log1p_(quotient)))
 
 
 @aten_complex("var.correction")

@@ -73,9 +73,19 @@ def pinv(
     else:
         u, values, vh = several(Svd(full_matrices=False), self)
         left, right = swapped(u), swapped(vh)
+    inverse = inverses(call, values, max(rows, columns), atol, rtol)
+    across = build.reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1]))
+    inverse = product(build.mul(right, across), left)
+    return with_pinv_gradient(self, inverse) if hermitian else inverse
+
+
+def inverses(
+    call: AtenCall, values: Node, extent: int, atol: Node | None, rtol: Node | None
+) -> Node:
+    """One over the singular values (or eigenvalues) of matrices, 0 for those that count as 0."""
     size = build.apply1("abs", values)
     largest = build.reduce(size, "max", size.type.rank - 1)
-    least: Scalar = float(np.finfo(call.dtype.numpy).eps) * max(rows, columns)
+    least: Scalar = float(np.finfo(call.dtype.numpy).eps) * extent
     if rtol is not None:
         least = call.node(rtol, call.dtype)
     elif atol is not None:
@@ -85,10 +95,7 @@ def pinv(
         bound = build.maximum(bound, build.broadcast_to(call.node(atol, call.dtype), bound.shape))
     bound = build.reshape(bound, (*bound.shape, 1))
     kept = build.compare(size, "gt", build.broadcast_to(bound, size.shape))
-    inverse = build.select(kept, build.div(1.0, build.select(kept, values, 1.0)), 0.0)
-    across = build.reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1]))
-    inverse = product(build.mul(right, across), left)
-    return with_pinv_gradient(self, inverse) if hermitian else inverse
+    return build.select(kept, build.div(1.0, build.select(kept, values, 1.0)), 0.0)
 
 
 def with_pinv_gradient(a: Node, inverse: Node) -> Node:
