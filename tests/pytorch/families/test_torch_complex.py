@@ -65,6 +65,10 @@ REAL: dict[str, Callable[[Any], Any]] = {
     ),
 }
 COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "windows": lambda z: z.unfold(1, 2, 1) * torch.as_strided(z, (3, 3, 2), (4, 1, 1)),
+    "running product": lambda z: z.cumprod(1)[:, :3] + torch.linalg.vander(z[:, 0]),
+    "logsumexp": lambda z: z.logsumexp(0) + torch.logaddexp(z[0], z[1]),
+    "lerp": lambda z: torch.lerp(z, z.flip(0), 0.25) + torch.lerp(z, z.cos(), 0.75j),
     "ifftn": fft.ifftn,
     "hfft": fft.hfft,
     "irfft2": fft.irfft2,
@@ -192,10 +196,10 @@ def test_a_step_by_way_of_complex_numbers() -> None:
 
 
 def test_what_is_missing_falls_back() -> None:
-    """Determinants of complex matrices run in PyTorch, what surrounds them does not."""
+    """Running logarithms of sums of complex numbers run in PyTorch, what surrounds them does not."""
 
     def function(z: Any) -> Any:
-        return torch.linalg.det(z @ z) * 2j
+        return torch.logcumsumexp(z @ z, 0) * 2j
 
     z = numbers(3, 3)
     with pytest.warns(UserWarning, match="no counterpart of it for complex numbers"):
