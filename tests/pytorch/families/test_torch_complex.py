@@ -196,7 +196,7 @@ def test_a_step_by_way_of_complex_numbers() -> None:
 
 
 def test_what_is_missing_falls_back() -> None:
-    """Running logarithms of sums of complex numbers run in PyTorch, what surrounds them does not."""
+    """Running sums of complex logarithms run in PyTorch, what surrounds them does not."""
 
     def function(z: Any) -> Any:
         return torch.logcumsumexp(z @ z, 0) * 2j
