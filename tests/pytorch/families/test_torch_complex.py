@@ -110,6 +110,25 @@ def test_arguments_in_any_order_of_memory() -> None:
         torch.testing.assert_close(compiled(given), given * 2j)
 
 
+def test_random_numbers() -> None:
+    """Both parts of each distribution, independent of each other."""
+
+    def function(x: Any) -> Any:
+        z = torch.zeros_like(x).normal_(2.0, 3.0)
+        return torch.randn_like(x), torch.rand_like(x), torch.zeros_like(x).uniform_(1, 3), z
+
+    for drawn, mean, variance in zip(
+        torch.compile(function, backend="xlac", options=OPTIONS)(numbers(4000)),
+        (0, 0.5 + 0.5j, 2 + 2j, 2),
+        (0.5, 1 / 12, 1 / 3, 4.5),
+        strict=True,
+    ):
+        parts = torch.view_as_real(drawn - mean)
+        assert parts.mean(0).abs().max() < 0.2
+        expected = torch.eye(2, dtype=torch.float64) * variance
+        torch.testing.assert_close(torch.cov(parts.T), expected, rtol=0.1, atol=variance / 10)
+
+
 def test_open_sizes() -> None:
     def function(z: Any) -> Any:
         return (z * z.conj()).real.sum(-1) + z.shape[0]

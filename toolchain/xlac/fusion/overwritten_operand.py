@@ -4,7 +4,7 @@ reads it at other elements: then all of it is copied first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, is_pointwise
@@ -12,20 +12,34 @@ from xlac.ir.graph import Node
 from xlac.ops.tensor import leaf, view
 from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
 from xlac.ops.tensor.gather import is_lookup
+from xlac.ops.tensor.scatter import Scatter
 
 MOST = 4 * MAX_NODES  # that are looked at
 
 
-def would_copy(anchor: Node, node: Node, inline: Callable[[Node], bool], body: bool) -> bool:
-    """Whether computing an operand inside the kernel of a scatter or an update would read the
-    larger tensor that is overwritten, which need not be kept otherwise. `inline` says whether a
-    node is computed where it is read; parameters of a loop's `body` may be overwritten.
+def memory_needed(anchor: Node, node: Node, home: Collection[Node], body: bool) -> str:
+    """Why a scatter or an update reads an operand from memory; "" where its kernel may compute it.
+    Nodes of `home` are in a cluster; parameters of a loop's `body` may be overwritten.
+    """
+    if _would_copy(anchor, node, home, body):
+        return f"it reads what {anchor.op.mnemonic} overwrites where it lies"
+    x = _memory(node)
+    if isinstance(anchor.op, Scatter) and node is anchor.inputs[0] and x is not node:
+        return (
+            "what is scattered into is memory" if x in home or isinstance(x.op, leaf.Param) else ""
+        )
+    return ""
+
+
+def _would_copy(anchor: Node, node: Node, home: Collection[Node], body: bool) -> bool:
+    """Whether computing an operand inside the kernel would read the larger tensor that is
+    overwritten, which need not be kept otherwise.
     """
     x = _memory(anchor.inputs[0])
     kept = isinstance(x.op, leaf.Param) and x.op.kind != "state" and not body
     if node is x or kept or cost.elements(node) >= cost.elements(x):
         return False
-    return reads_elsewhere(anchor, node, inline)
+    return reads_elsewhere(anchor, node, lambda i: i not in home)
 
 
 def reads_elsewhere(anchor: Node, node: Node, inline: Callable[[Node], bool]) -> bool:

@@ -14,7 +14,7 @@ from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind, Placement
-from xlac.fusion.overwritten_operand import would_copy
+from xlac.fusion.overwritten_operand import memory_needed
 from xlac.fusion.reduction_recompute import Recompute
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
@@ -152,12 +152,10 @@ class ProducerFusion:
             )
         if user is not cluster.anchor or cluster.reduces:
             return ""
-        if cluster.kind in (Kind.SCATTER, Kind.UPDATE) and would_copy(
-            user, node, lambda i: i not in self.home, self.consumers.body
-        ):
-            return f"it reads what {user.op.mnemonic} overwrites where it lies"
-        if cluster.kind is Kind.SCATTER and node is user.inputs[0] and self._renames(node):
-            return "what is scattered into is memory"
+        if cluster.kind in (Kind.SCATTER, Kind.UPDATE):
+            refusal = memory_needed(user, node, self.home, self.consumers.body)
+            if refusal:
+                return refusal
         if isinstance(user.op, Composite) and not isinstance(user.op, Elementwise):
             return f"{user.op.called} takes its operands from memory"
         match cluster.kind:
@@ -170,13 +168,6 @@ class ProducerFusion:
             case Kind.CONTROL:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.anchor.op.mnemonic} takes its operands from memory"
-
-    def _renames(self, node: Node) -> bool:
-        """Whether a node is a reshape of a value in memory."""
-        if not isinstance(node.op, view.Reshape):
-            return False
-        x = node.inputs[0]
-        return x in self.home or isinstance(x.op, leaf.Param)
 
     def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
         """Where a floating node is computed, and how often each of its elements is computed

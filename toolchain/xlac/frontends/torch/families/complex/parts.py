@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from xlac.frontends.torch.complex_tensors import (
 )
 from xlac.frontends.torch.families.complex.arithmetic import spread
 from xlac.frontends.torch.table import BUILDERS, AtenCall
+from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -212,3 +214,41 @@ def constant_pad_nd(call: AtenCall, x: ComplexTensor, pad: Any, value: complex =
     parts = zip(x.parts, (number.real, number.imag), strict=True)
     a, b = (builder(call, part, pad, fill) for part, fill in parts)
     return ComplexTensor(a, b)
+
+
+# ---- random numbers
+
+
+def _drawn(call: AtenCall, draw: Callable[[Shape, DType], Node], scale: float) -> ComplexTensor:
+    """Random numbers, both parts of which are of one distribution."""
+    return apart(build.mul(draw((*call.shape, 2), call.dtype), scale))
+
+
+@aten_complex("rand", "rand_like")
+def rand(call: AtenCall, *_: Any, **__: Any) -> ComplexTensor:
+    """Both parts uniform in [0, 1), from xlac's generator."""
+    return _drawn(call, call.random.uniform, 1.0)
+
+
+@aten_complex("uniform")
+def uniform(
+    call: AtenCall, x: Number, low: float = 0.0, high: float = 1.0, generator: Any = None
+) -> ComplexTensor:
+    """Both parts uniform in [low, high), from xlac's generator."""
+    found = _drawn(call, call.random.uniform, float(high) - float(low))
+    return found.each(lambda part: build.add(part, float(low)))
+
+
+@aten_complex("randn", "randn_like")
+def randn(call: AtenCall, *_: Any, **__: Any) -> ComplexTensor:
+    """Normally distributed numbers of variance 1: of each part 1/2."""
+    return _drawn(call, call.random.normal, math.sqrt(0.5))
+
+
+@aten_complex("normal_functional")
+def normal(
+    call: AtenCall, x: Number, mean: float = 0.0, std: float = 1.0, generator: Any = None
+) -> ComplexTensor:
+    """Normally distributed numbers of this real mean; the variance is shared by both parts."""
+    found = _drawn(call, call.random.normal, float(std) * math.sqrt(0.5))
+    return ComplexTensor(build.add(found.real, float(mean)), found.imaginary)
