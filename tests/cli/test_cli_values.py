@@ -5,11 +5,14 @@ before anything is compiled.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import xlac
 from xlac.cli import status
+from xlac_sdk.source import SourceError
 
 SPEC = """xlac: 1
 model: values
@@ -85,6 +88,34 @@ def test_mistakes_are_told_before_anything_is_compiled(
     monkeypatch.setattr("xlac.driver.lower", lambda *_, **__: pytest.fail("it was compiled"))
     assert status(["run", "m.yaml", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+LONG = "1" + "0" * 5000
+
+
+@pytest.mark.parametrize(
+    "given", [("--dim", f"n={LONG}"), ("--dim", f"n=-{LONG}"), ("--set", f"k={LONG}")]
+)
+def test_integers_have_at_most_forty_digits(
+    given: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python prints none of more than 4,300, and reads longer ones as no integers, so as inf."""
+    assert status(["check", "m.yaml", *given]) == 2
+    assert "000… has more than 40 digits [XL4015]" in capsys.readouterr().err
+
+
+def test_integers_of_python_have_at_most_forty_digits(folder: Path) -> None:
+    number = int("9" * 4000) ** 2
+    asked: tuple[dict[str, Any], ...] = (
+        {"dims": {"n": number}},
+        {"params": {"n": -number}},
+        {"threads": number},
+        {"max_memory": number},
+        {"sizes": "symbolic", "variants": [{"n": number}]},
+    )
+    for options in asked:
+        with pytest.raises(SourceError, match="has more than 40 digits"):
+            xlac.compile("m.yaml", **options)
 
 
 @pytest.mark.parametrize("command", ["check", "build", "run", "explain", "inspect"])

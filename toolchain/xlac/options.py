@@ -15,7 +15,16 @@ from xlac.support.failures import Asked, kinds
 from xlac.support.measured_facts import Facts, found
 from xlac.support.tuned_facts import tuned_facts
 from xlac_sdk.machine_facts import TUNABLE
+from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request
+
+DIGITS = 40  # of an integer, at most, as in specs
+LARGEST = 10**DIGITS
+
+
+def too_long(name: str) -> SourceError:
+    """The error for an integer of too many digits."""
+    return SourceError(Diagnostic("XL4015", f"{name:.80} has more than {DIGITS} digits"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,14 @@ class CompileOptions:
     # facts that replace those of the processor; None: measured facts where this machine is the
     # target
     facts: Facts | None = None
+
+    def __post_init__(self) -> None:
+        """Raises SourceError for an integer of more digits than a message could show."""
+        given = {name: getattr(self, name) for name in ("threads", "max_memory")}
+        for named in (given, self.dims, self.params, *self.variants):
+            for name, number in named.items() if isinstance(named, Mapping) else ():
+                if isinstance(number, int) and abs(number) >= LARGEST:
+                    raise too_long(str(name))
 
     @property
     def request(self) -> Request:

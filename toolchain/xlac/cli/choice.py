@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from xlac.memory.limit import MemoryLimit
     from xlac.options import CompileOptions
     from xlac.passes.pipeline import Pipeline
+
+
+INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,16 @@ def pairs(texts: Sequence[str], option: str, alone: str | None = None) -> dict[s
 
 
 def _size(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdigit() else text
+    return _integer(text) if INTEGER.fullmatch(text) else text
+
+
+def _integer(text: str) -> int:
+    """An integer in decimal digits. Raises SourceError for too many of them."""
+    from xlac.options import DIGITS, too_long
+
+    if len(text.lstrip("+-")) > DIGITS:
+        raise too_long(f"{text[:20]}…")
+    return int(text)
 
 
 def _scalar(text: str) -> object:
@@ -91,6 +104,8 @@ def _scalar(text: str) -> object:
         from xlac.cli.arrays import load_npy
 
         return load_npy(Path(text[1:]), text)
+    if INTEGER.fullmatch(text):
+        return _integer(text)
     for kind in (int, float):
         try:
             return kind(text)
