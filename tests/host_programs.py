@@ -17,7 +17,8 @@ from xlac_sdk.host.shared_library import SharedLibrary
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 
-WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-type-limits")
+# the macro is one that the file defines, unless the compiler was given it
+WARNINGS = ("-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-type-limits")
 
 
 class HostProgram:
