@@ -10,7 +10,7 @@ from xlac.recompute.order import Precedence
 from xlac.recompute.problem import Problem, usage
 from xlac_sdk.support.limits import count_work
 
-WORK = 2_000_000  # tasks whose memory a search may count
+WORK = 4_000_000  # places of tasks in orders that a search may look at
 SWEEPS = 4
 WORTH = 1 / 1000  # the share that a sweep must save, or the search ends
 
@@ -28,7 +28,7 @@ def least_above(problem: Problem, order: Sequence[int], limit: int) -> list[int]
         before = above
         for tasks in [*([number] for number in reversed(best)), *readers]:
             for moved in _moves(precedence, best, tasks):
-                left -= len(best)
+                left -= len(best) * len(tasks)
                 count_work()
                 now = bytes_above(problem, moved, limit)
                 if now < above:
