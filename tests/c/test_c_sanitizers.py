@@ -177,10 +177,11 @@ def test_what_is_printed_is_what_a_run_touches(
 
 UNDEFINED = """
 import os, sys
-from xlac_c import BACKEND, compiler
+from xlac_c import BACKEND
+from xlac_sdk.host.capi import c_compiler
 from xlac_sdk.conformance import cases, check
 from xlac_sdk.target import Request
-compiler.FLAGS = (*compiler.FLAGS, "-O0", "-fsanitize=address,undefined",
+c_compiler.FLAGS = (*c_compiler.FLAGS, "-O0", "-fsanitize=address,undefined",
                  "-fno-sanitize-recover=all", "-g")
 target = BACKEND.target(Request())
 for number, case in enumerate(cases(target)):

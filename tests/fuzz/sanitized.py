@@ -30,14 +30,14 @@ from xlac.ir.dims import symbols
 from xlac.memory import unplaced
 from xlac.memory.arena import ALIGN, ArenaLayout, LiveRange
 from xlac.model import Model
-from xlac_c import BACKEND, compiler
-from xlac_sdk.host.capi import library
+from xlac_c import BACKEND
+from xlac_sdk.host.capi import c_compiler, library
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.target import Request
 
 GAP = 2 * ALIGN  # bytes that are poisoned behind every temporary
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-FLAGS = (*compiler.FLAGS, "-O1", "-g", *SANITIZERS)
+FLAGS = (*c_compiler.FLAGS, "-O1", "-g", *SANITIZERS)
 Array = np.ndarray[Any, Any]
 
 
@@ -88,7 +88,7 @@ def cases(kind: str, seed: int) -> tuple[Model, Iterator[Mapping[str, Array]]]:
 
 
 def main(kind: str, first: int, last: int, planted: bool = False) -> None:
-    compiler.FLAGS = FLAGS
+    c_compiler.FLAGS = FLAGS
     unplaced.pack = apart
     target = BACKEND.target(Request())
     for seed in range(first, last):
