@@ -118,6 +118,17 @@ def test_more_parts_than_outputs(given: str, tmp_path: Path) -> None:
     assert "2 outputs" in said
 
 
+def test_sequences_of_more_items_than_are_read(tmp_path: Path) -> None:
+    """Two nodes of 65,536 items each took nine seconds for a file of 200 bytes."""
+    proto = model(
+        [node("SplitToSequence", ["x"], ["s"], axis=1), node("SequenceLength", ["s"], ["z"])],
+        [value("x", ["n", 1 << 16])],
+        [value("z", None, INT64)],
+        {},
+    )
+    assert "at most 4,096 are supported" in refused(proto, "XL7004", tmp_path)
+
+
 def test_sizes_are_tried_with_a_bounded_number_of_operations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,9 @@ def position(call: OperatorCall, number: int, length: int, default: int | None =
     return place % length if length else 0
 
 
+ITEMS = 4096  # of a sequence that a size of one number makes: a file names none of them
+
+
 @operator("SequenceEmpty", since=11)
 def sequence_empty(call: OperatorCall) -> Value:
     """An empty sequence. Sequences exist only during import."""
@@ -116,7 +119,7 @@ def split_to_sequence(call: OperatorCall) -> Value:
         each = 1 if call.given(1) is None else int(call.value(1).reshape(()))
         if not isinstance(extent, int) or each < 1:
             call.fail(f"axis {axis} of {x.type} cannot be split into parts of {each}")
-        check_parts(-(-extent // each))
+        check_parts(-(-extent // each), ITEMS)
         sizes = [min(each, extent - start) for start in range(0, extent, each)]
     parts_of_x: list[Value] = []
     start: Dim = 0
