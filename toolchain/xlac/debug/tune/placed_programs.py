@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from time import perf_counter
 from typing import Any
-
-import numpy as np
 
 from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import Asked
@@ -17,7 +14,13 @@ from xlac.debug import profile
 from xlac.debug.compare import agree
 from xlac.debug.decisions import label
 from xlac.debug.errors.propagate import outputs_of
-from xlac.debug.tune.stamped_model import GroupsOfKernels, StampedModel, TunedModel
+from xlac.debug.tune.stamped_model import (
+    GroupsOfKernels,
+    StampedModel,
+    TunedModel,
+    in_turn,
+    lower_quartile,
+)
 from xlac.debug.verify.subject import promise_of, same_bits
 from xlac.fusion.group import Placement
 from xlac.fusion.placement import Placements, named_choices, partitions
@@ -26,7 +29,6 @@ from xlac_sdk.source import XlacError
 Answer = dict[str, Any]
 Placed = Mapping[str, str]
 
-LOW = 25  # the percentile of a burst's calls that is taken: what else runs makes calls longer
 KEPT = 3  # programs that are not built again
 
 
@@ -93,18 +95,15 @@ class PlacedPrograms:
         """Seconds of the groups that only one of two programs has, by burst: the lower quartiles of
         calls in turn. Empty where both have the same.
         """
-        sides = [self.program(best), self.program(other)]
+        sides = self.program(best), self.program(other)
         counts = [{name: len(steps) for name, steps in s.of_step.items()} for s in sides]
         names = [n for n in counts[0] | counts[1] if counts[0].get(n) != counts[1].get(n)]
         found: list[tuple[float, float]] = []
         for _ in range(bursts if names else 0):
-            taken: list[list[float]] = [[], []]
-            end = perf_counter() + seconds / bursts
-            while not taken[1] or perf_counter() < end:
-                for side, into in zip(sides, taken, strict=True):
-                    spent = side.spent()
-                    into.append(sum(spent.get(name, 0.0) for name in names))
-            before, after = (float(np.percentile(calls, LOW)) for calls in taken)
+            before, after = (
+                lower_quartile(sum(call.get(name, 0.0) for name in names) for call in calls)
+                for calls in in_turn(*sides, seconds / bursts)
+            )
             if before > 0 and after > 0:
                 found.append((before * sides[0].rate(), after * sides[0].rate()))
         return found

@@ -10,11 +10,10 @@ from typing import Any
 
 from xlac.codegen.schedules.tuned import TunedPlacement, TuningRecords
 from xlac.debug.tune.placement_search import Placed, PlacementSearch
-from xlac.debug.tune.process import Asks, WorkerLost
+from xlac.debug.tune.process import Asks, WorkerLost, ask_surely
 from xlac.debug.tune.race import speedup
 from xlac.debug.tune.search import BETTER
 from xlac.fusion.group import Placement
-from xlac_sdk.source import Diagnostic, XlacError
 
 KEPT = 1.02
 """What was found is kept if it is at least this many times as fast, at the lower end."""
@@ -68,10 +67,7 @@ class PlacementTuning:
 
     def _choices(self) -> list[Mapping[str, Any]]:
         request = {"ask": "choices", "seconds": min(1.0, self.seconds / 10)}
-        answer = self.worker.ask(request, 600.0)
-        if answer.get("why") == "failed":
-            raise XlacError(Diagnostic("XL5044", f"the model cannot be tuned: {answer['text']}"))
-        return list(answer["choices"])
+        return list(ask_surely(self.worker, request, 600.0)["choices"])
 
     def _race(self, best: Placed, other: Placed, again: bool) -> Mapping[str, Any]:
         seconds = ONE * (AGAIN if again else 1)

@@ -33,6 +33,14 @@ class Asks(Protocol):
         ...
 
 
+def ask_surely(worker: Asks, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+    """The answer to a request that must not fail. Raises XlacError with what was said."""
+    answer = worker.ask(request, seconds)
+    if answer.get("why") == "failed":
+        raise XlacError(Diagnostic("XL5044", f"the model cannot be tuned: {answer['text']}"))
+    return answer
+
+
 class TuningProcess:
     """A worker process, started when it is first asked. `program` is its Python program and `head`
     the first line of its input, which says what to tune.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -92,3 +92,20 @@ class StampedModel:
 
     def _called(self) -> dict[str, Array]:
         return dict(self.call())
+
+
+def in_turn(
+    first: StampedModel, second: StampedModel, seconds: float
+) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """What each call of two programs spends, by group, in calls in turn for some seconds."""
+    taken: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    end = perf_counter() + seconds
+    while not taken[1] or perf_counter() < end:
+        taken[0].append(first.spent())
+        taken[1].append(second.spent())
+    return taken
+
+
+def lower_quartile(calls: Iterable[float]) -> float:
+    """The time of a burst's calls: what else runs makes calls longer."""
+    return float(np.percentile(list(calls), 25))

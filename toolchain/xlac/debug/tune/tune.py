@@ -17,10 +17,9 @@ from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.codegen.schedules.tuned import TunedGroup, TuningRecords
 from xlac.debug.tune.placement_tuning import CONFIRMATIONS, KEPT, PlacementTuning
-from xlac.debug.tune.process import Asks, WorkerLost
+from xlac.debug.tune.process import Asks, WorkerLost, ask_surely
 from xlac.debug.tune.race import medians, speedup
 from xlac.debug.tune.search import BETTER, MeasuredSchedule, Parts, ScheduleSearch
-from xlac_sdk.source import Diagnostic, XlacError
 
 LEAST = 0.005  # groups that take a smaller share of a call are not tuned
 CONFIRMING = 0.3  # the share of the time in which winners are confirmed
@@ -105,7 +104,7 @@ class ModelTuning:
     def _groups(self) -> list[GroupTuning]:
         placed = self._placed()
         request = {"ask": "groups", "seconds": min(1.0, self.seconds / 20), "placed": placed}
-        answer = self._ask(request, 600.0)
+        answer = ask_surely(self.worker, request, 600.0)
         tunings: list[GroupTuning] = []
         for one in answer["groups"]:
             known = self.records.groups.get(one["name"])
@@ -166,7 +165,7 @@ class ModelTuning:
         for _ in range(CONFIRMATIONS):
             self.worker.close()
             try:
-                pairs = self._ask(request, 600.0 + each)["pairs"]
+                pairs = ask_surely(self.worker, request, 600.0 + each)["pairs"]
             except WorkerLost:
                 self.lost += 1
                 continue
@@ -200,13 +199,6 @@ class ModelTuning:
     def _placed(self) -> dict[str, str]:
         """The placements that were found, as plain data."""
         return {name: where.value for name, where in self.records.placements().items()}
-
-    def _ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        """The answer to a request that must not fail. Raises XlacError with what was said."""
-        answer = self.worker.ask(request, seconds)
-        if answer.get("why") == "failed":
-            raise XlacError(Diagnostic("XL5044", f"the model cannot be tuned: {answer['text']}"))
-        return answer
 
 
 def _parts(data: Mapping[str, Any]) -> dict[str, Schedule]:

@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from time import perf_counter
 from typing import IO, Any
 
 import numpy as np
@@ -24,7 +23,13 @@ from xlac.debug.decisions import kernels_of, label
 from xlac.debug.tune.group_programs import GroupProgram, GroupPrograms
 from xlac.debug.tune.placed_programs import PlacedPrograms, placements
 from xlac.debug.tune.race import race
-from xlac.debug.tune.stamped_model import GroupsOfKernels, StampedModel, TunedModel
+from xlac.debug.tune.stamped_model import (
+    GroupsOfKernels,
+    StampedModel,
+    TunedModel,
+    in_turn,
+    lower_quartile,
+)
 from xlac_sdk.programs.program import Role
 from xlac_sdk.source import SourceError, XlacError
 
@@ -32,7 +37,6 @@ Answer = dict[str, Any]
 Parts = Mapping[str, Schedule]
 
 BURSTS = 5
-LOW = 25  # the percentile of a burst's calls that is taken: what else runs makes calls longer
 FILL = 50e-6  # seconds that a group's kernels run in a call, of a model that fits the caches
 MOST = 64  # the most times that a call runs them
 FLUSHED = 32 << 20  # the most bytes that are read to displace what caches hold
@@ -172,23 +176,17 @@ class TuningWorker:
         """
         model = self.model
         asked = Asked(wanted, placements(self.placed))
-        sides = [
-            StampedModel(model, lowered) for lowered in (model.lowered, model.lowered_with(asked))
-        ]
-        for side in sides:
+        usual = StampedModel(model, model.lowered)
+        other = StampedModel(model, model.lowered_with(asked))
+        for side in (usual, other):
             side.spent()
         pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in (*wanted, "")}
         for _ in range(BURSTS):
-            taken: list[list[dict[str, float]]] = [[], []]
-            end = perf_counter() + seconds / BURSTS
-            while not taken[1] or perf_counter() < end:
-                for side, into in zip(sides, taken, strict=True):
-                    into.append(side.spent())
-            rate = sides[0].rate()
+            taken = in_turn(usual, other, seconds / BURSTS)
+            rate = usual.rate()
             for name, pair in pairs.items():
                 before, after = (
-                    float(np.percentile([call.get(name, 0.0) for call in calls], LOW))
-                    for calls in taken
+                    lower_quartile(call.get(name, 0.0) for call in calls) for calls in taken
                 )
                 if before > 0 and after > 0:
                     pair.append((before * rate, after * rate))
