@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_training import TRAINED
 
 import xlac
 from xlac.driver import lower, specialized
@@ -24,26 +25,11 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import VerifyError
 from xlac_sdk.target import Request, Target
 
-SPEC = """
-xlac: 1
-model: small
-dims: {batch: {min: 1, max: 8, opt: 2}}
-inputs: {x: "f32[batch, 3]", y: "f32[batch, 2]"}
-graph: {z: {op: linear, in: x, units: 2}}
-outputs: [z]
-train:
-  batch: batch
-  init: {seed: 0}
-  loss: mean((z - y) * (z - y))
-  optimizer: {sgd: {lr: {cosine: {peak: 0.1}}, momentum: 0.9}}
-  clip: {norm: 1.0}
-"""
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Program, Target]:
     spec = tmp_path_factory.mktemp("entries") / "small.yaml"
-    spec.write_text(SPEC)
+    spec.write_text(TRAINED)
     graphs = graphs_of(*load_training(spec))
     graphs = replace(
         graphs,

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from host_programs import Opened
+from small_training import TRAINED
 
 import xlac
 from xlac.cli import status
@@ -28,20 +29,6 @@ inputs: {ids: "i32[n]", x: "f32[n]"}
 state: {calls: {type: "i32[]", next: calls + 1}}
 graph: {e: {op: embedding, in: ids, count: 10, dim: 4}}
 outputs: {r: sqrt(x), calls: calls + 1}
-"""
-TRAINED = """
-xlac: 1
-model: small
-dims: {batch: {min: 1, max: 8, opt: 2}}
-inputs: {x: "f32[batch, 3]", y: "f32[batch, 2]"}
-graph: {z: {op: linear, in: x, units: 2}}
-outputs: [z]
-train:
-  batch: batch
-  init: {seed: 0}
-  loss: mean((z - y) * (z - y))
-  optimizer: {sgd: {lr: {cosine: {peak: 0.1}}, momentum: 0.9}}
-  clip: {norm: 1.0}
 """
 WARNINGS = ("-pedantic", "-Wall", "-Wextra", "-Werror")
 
