@@ -136,6 +136,19 @@ def test_given_inputs_are_used(tmp_path: Path) -> None:
     assert found.right and {v.draw for v in found.values} == {"given"}
 
 
+def test_transforms_of_infinities_are_no_alarm(tmp_path: Path) -> None:
+    """What docs/SPEC.md does not define is not judged: NumPy has infinities there, stages NaN."""
+    spec = tmp_path / "spectrum.yaml"
+    spec.write_text(
+        "xlac: 1\nmodel: spectrum\ninputs: {x: 'f32[3, 40]'}\n"
+        "graph: {'r, i': rfft(x), y: exp(r)}\noutputs: [y, r, i]\n",
+        "utf-8",
+    )
+    x = np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
+    x[0, 7], x[2, 5] = np.inf, np.nan
+    assert xlac.verify(spec, inputs={"x": x}).right
+
+
 def test_mistakes_are_told() -> None:
     with pytest.raises(SourceError, match="engine"):
         xlac.verify(SPECS / "mul_add_reduce.yaml", against=["onnxrun"], draws=["zeros"])

@@ -10,9 +10,14 @@ import scipy.fft
 from numpy.typing import NDArray
 
 import xlac
+from xlac.debug.errors.approximation import Approximation
+from xlac.debug.errors.propagate import of_node
+from xlac.debug.errors.sums import Promise
 from xlac.ir.composite import evaluate_expansion
+from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
+from xlac.ops import build
 from xlac.ops.transforms.dct import Dct
 from xlac.ops.transforms.fft import Fft, Transform
 from xlac.ops.transforms.real_fft import Irfft, Rfft
@@ -66,6 +71,41 @@ def test_rounding_grows_with_the_logarithm(size: int, scale: float) -> None:
     wanted = np.fft.fft(x.astype(np.float64) + 1j * y)
     gap = np.hypot(real - wanted.real, imaginary - wanted.imag).max()
     assert gap <= 2.0**-23 * np.log2(size) * np.abs(wanted).max()
+
+
+INFINITE = [Fft(), Fft(-1, True), Rfft(), Irfft(18), Dct(), Dct(-1, 3)]
+
+
+@pytest.mark.parametrize("op", INFINITE, ids=lambda op: f"{op.mnemonic}{op.axis}")
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_lines_with_infinities_are_not_defined_and_others_are(op: Transform, value: float) -> None:
+    """NaN by definition, where the bound permits anything; other lines are as without it."""
+    whole = [RNG.normal(size=(3, 10)) for _ in op.operands]
+    for operand in range(len(whole)):
+        given = [x.copy() for x in whole]
+        given[operand][1, 3] = value
+        values = [(Approximation(x),) for x in given]
+        node = Node.of(op, *(build.param(f"x{n}", DType.F64, x.shape) for n, x in enumerate(given)))
+        with np.errstate(all="ignore"):
+            results = [_several(op.evaluate(*arrays)) for arrays in (given, whole)]
+        for found, wanted, bound in zip(*results, of_node(node, values, Promise()), strict=True):
+            assert np.isnan(found[1]).all() and np.isinf(bound.bound[1]).all()
+            assert (found[::2] == wanted[::2]).all() and np.isfinite(bound.bound[::2]).all()
+
+
+def _several(results: Array | tuple[Array, ...]) -> tuple[Array, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def test_imaginary_parts_that_are_not_read_may_be_infinite() -> None:
+    real, imaginary = RNG.normal(size=(2, 2, 5))
+    other = imaginary.copy()
+    other[:, [0, 4]] = np.inf
+    assert (Irfft(8).evaluate(real, other) == Irfft(8).evaluate(real, imaginary)).all()
+    other = imaginary.copy()
+    other[:, 4] = np.inf
+    with np.errstate(all="ignore"):
+        assert np.isnan(Irfft(9).evaluate(real, other)).all()
 
 
 def test_the_radices_of_a_size_are_its_factors() -> None:

@@ -26,6 +26,7 @@ from xlac.ir.op import Array, attributes
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.error_bounds import FAST_FUNCTION, FUNCTIONS, SUM_OF
 from xlac.ops.tensor.leaf import Const, Param
+from xlac.ops.transforms.fft import Transform
 from xlac_sdk.dtypes import DType
 
 Values = tuple[Approximation, ...]
@@ -212,7 +213,12 @@ def _entered(node: Node, operands: Sequence[Approximation], promise: Promise) ->
         params = tuple(Node.of(Param(f"x{n}", i.type)) for n, i in enumerate(node.inputs))
         results = {str(n): r for n, r in enumerate(op.expanded(*params))}
         graph = Graph(op.mnemonic, params, results)
-        return tuple(run(graph, operands, promise))
+        values = run(graph, operands, promise)
+        if isinstance(op, Transform):
+            lost = op.undefined(*(x.value for x in operands))
+            if lost.any():
+                return tuple(replace(x, error=np.where(lost, np.inf, x.bound)) for x in values)
+        return tuple(values)
     match op:
         case Call(body=Graph() as body):
             return tuple(run(body, operands, promise))

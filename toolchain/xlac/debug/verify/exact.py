@@ -14,6 +14,7 @@ from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate, interpret
 from xlac.ir.op import Array
 from xlac.ops.tensor.leaf import Param
+from xlac.ops.transforms.fft import UNDEFINED
 from xlac_sdk.dtypes import DType
 
 ROOM = 64.0
@@ -27,9 +28,14 @@ def estimated(
 ) -> dict[str, Approximation]:
     """The outputs in float64, with an estimate of the rounding error. For deep models worst-case
     bounds are useless, so the error of interpreting the model in its own types is the measure.
+    Results that are not defined are NaN in one and 0 in the other, and so may be anything.
     """
     exact = interpret(graph, inputs, weights, float64=True)
-    own = interpret(graph, inputs, weights)
+    token = UNDEFINED.set(0.0)
+    try:
+        own = interpret(graph, inputs, weights)
+    finally:
+        UNDEFINED.reset(token)
     rounded = {}
     for name, value in exact.items():
         dtype = DType.of(own[name].dtype)

@@ -11,7 +11,7 @@ from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.linalg.matrices import Ints
-from xlac.ops.transforms.fft import Transform
+from xlac.ops.transforms.fft import Transform, complex_of
 from xlac.ops.transforms.real_fft import Irfft, Rfft
 from xlac.ops.transforms.stages import multiplied
 from xlac_sdk.dtypes import DType
@@ -101,11 +101,11 @@ class Dct(Transform):
         else:
             y = x / share * (1 / (2 * size) if self.ortho else 1.0)
             later = np.concatenate([np.zeros_like(y[..., :1]), y[..., :0:-1]], -1)
-            ordered = np.fft.ifft((y - 1j * later) / turn).real * size
+            ordered = np.fft.ifft(complex_of(y, -later) / turn).real * size
             values = np.empty_like(y)
             values[..., ::2], values[..., 1::2] = ordered[..., :even], ordered[..., : even - 1 : -1]
         moved: Array = np.moveaxis(values, -1, self.axis)
-        return moved.astype(arrays[0].dtype)
+        return self.marked(moved.astype(arrays[0].dtype), *arrays)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

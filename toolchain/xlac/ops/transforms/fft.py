@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -17,6 +18,16 @@ from xlac.ops.checks import check_dtype, check_table
 from xlac.ops.linalg.matrices import WIDE, Ints
 from xlac.ops.transforms.stages import PRIME, DftForm, parts_of, radices, stacked, transformed
 from xlac_sdk.dtypes import DType
+
+UNDEFINED: ContextVar[float] = ContextVar("undefined", default=np.nan)
+"""The results of a line that has an infinity or a NaN, about which docs/SPEC.md says nothing."""
+
+
+def complex_of(real: Array, imaginary: Array) -> Array:
+    """Complex numbers of these parts, which stay as they are: `1j * infinity` has a NaN too."""
+    numbers: Array = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    numbers.real, numbers.imag = real, imaginary
+    return numbers
 
 
 class Transform(Composite):
@@ -46,6 +57,20 @@ class Transform(Composite):
         axis = normal_axis(self.axis, x.rank)
         return x.with_shape((*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
+    def read(self, *arrays: Array) -> Sequence[Array]:
+        """The operands, with zeros for what has no part in the results."""
+        return arrays
+
+    def undefined(self, *arrays: Array) -> Array:
+        """Whether each line has an infinity or a NaN, with an axis of one element."""
+        whole = [np.isfinite(x).all(self.axis, keepdims=True) for x in self.read(*arrays)]
+        return np.asarray(~np.logical_and.reduce(whole))
+
+    def marked(self, results: Array, *arrays: Array) -> Array:
+        """Results, with those of lines with an infinity or a NaN replaced by UNDEFINED."""
+        lost = self.undefined(*arrays)
+        return np.where(lost, results.dtype.type(UNDEFINED.get()), results)
+
     def columns(self, x: Node) -> Node:
         """x as (elements of the axis, all others)."""
         axis = normal_axis(self.axis, x.type.rank)
@@ -69,7 +94,8 @@ class Fft(Transform):
     many again.
 
     `inverse` turns it round and divides by the number of elements. The error of an element grows
-    with the logarithm of their number, relative to the largest result.
+    with the logarithm of their number, relative to the largest result. Of a line that has an
+    infinity or a NaN the results are not defined.
     """
 
     mnemonic = "fft"
@@ -121,10 +147,10 @@ class Fft(Transform):
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         if 0 in arrays[0].shape:
             return arrays
-        spectrum = (np.fft.ifft if self.inverse else np.fft.fft)(
-            arrays[0] + 1j * arrays[1], axis=self.axis
-        )
-        return spectrum.real.astype(arrays[0].dtype), spectrum.imag.astype(arrays[0].dtype)
+        transform = np.fft.ifft if self.inverse else np.fft.fft
+        spectrum = transform(complex_of(*arrays), axis=self.axis)
+        parts = (p.astype(arrays[0].dtype) for p in (spectrum.real, spectrum.imag))
+        return tuple(self.marked(p, *arrays) for p in parts)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

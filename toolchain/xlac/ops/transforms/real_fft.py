@@ -11,7 +11,7 @@ from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.linalg.matrices import Ints
-from xlac.ops.transforms.fft import Transform
+from xlac.ops.transforms.fft import Transform, complex_of
 from xlac.ops.transforms.stages import DftForm, multiplied, parts_of, stacked, transformed
 from xlac_sdk.dtypes import DType
 
@@ -95,7 +95,8 @@ class Rfft(Transform):
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         spectrum = np.fft.rfft(arrays[0], axis=self.axis)
-        return spectrum.real.astype(arrays[0].dtype), spectrum.imag.astype(arrays[0].dtype)
+        parts = (p.astype(arrays[0].dtype) for p in (spectrum.real, spectrum.imag))
+        return tuple(self.marked(p, *arrays) for p in parts)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -178,9 +179,16 @@ class Irfft(Transform):
         x = stacked(build.sub(even[0], turned[1]), build.add(even[1], turned[0]), axis=0)
         return parts_of(transformed(x, DftForm(True, 1 / self.length)), axis=0)
 
+    def read(self, *arrays: Array) -> Sequence[Array]:
+        imaginary = np.moveaxis(arrays[1].copy(), self.axis, 0)
+        imaginary[:1] = 0
+        if self.length % 2 == 0:
+            imaginary[-1:] = 0
+        return arrays[0], np.moveaxis(imaginary, 0, self.axis)
+
     def evaluate(self, *arrays: Array) -> Array:
-        signal: Array = np.fft.irfft(arrays[0] + 1j * arrays[1], self.length, self.axis)
-        return signal.astype(arrays[0].dtype)
+        signal: Array = np.fft.irfft(complex_of(*self.read(*arrays)), self.length, self.axis)
+        return self.marked(signal.astype(arrays[0].dtype), *arrays)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
