@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets test-export fuzz fuzz-inputs stress stress-leaks docs site bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models test-export fuzz fuzz-inputs stress stress-leaks docs site bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -146,6 +146,11 @@ fuzz-inputs: $(VENV)/.tested ## readers of files, each given inputs that nobody 
 test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every model and size; an hour
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/pytorch --all
+
+MINUTES ?= 600
+
+verify-models: $(VENV)/.tested ## `xlac verify` over 700 models that others wrote, none of which may be found wrong: an hour of two cores; goes on where it was (MINUTES ends it)
+	$(BIN)/python tests/verify/models.py --minutes $(MINUTES)
 
 test-gradients: $(VENV)/.tested ## every derivative on every CPU target beside f64 and differences: every sample, type and form of control; half an hour of one core
 	$(BIN)/python -m pytest -n 2 --dist worksteal --all tests/autodiff
