@@ -25,6 +25,7 @@ _HOMES = {
     "trainer": "xlac.training.trainer",
     "train": "xlac.training.loop.train",
     "verify": "xlac.debug.verify.verify",
+    "tune": "xlac.debug.tune.python_api",
     "jit": "xlac.integrations.jit",
     **dict.fromkeys(
         ("grad", "value_and_grad", "jvp", "vjp", "vmap"), "xlac.integrations.transforms"

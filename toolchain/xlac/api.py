@@ -49,6 +49,7 @@ def compile(
     max_memory: int | str | None = None,
     allow_kernels: bool | None = None,
     signature: str = "",
+    tune: float | bool | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto. Or a function of TensorFlow, with a tuple of example arguments in place of the
@@ -71,6 +72,9 @@ def compile(
     and the files may be written to then.
     `schedules`, a file or what stands in one, says how kernels are to be written in place of what
     the compiler would choose: docs/SCHEDULES.md.
+    With `tune`, a number of seconds (True: 60), each program is tuned on this machine before it is
+    compiled, as `xlac.tune` does, unless the cache has schedules for which so long was searched:
+    docs/TUNING.md. Programs with open sizes are not.
     `passes` is another pipeline of the optimizer, as text: `xlac inspect --stage passes` prints the
     default one. With `verify_each` a graph that is compiled is verified after every pass.
     `signature` is the one to compile of those that a .tflite file has; by default serving_default.
@@ -108,6 +112,7 @@ def compile(
         max_memory=max_memory,
         allow_kernels=allow_kernels,
         signature=signature,
+        tune=tune,
     )
     place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
     cached = load(place, copy_weights)

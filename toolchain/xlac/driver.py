@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from xlac.cache.fingerprint import key_of
+from xlac.cache.rooms import copied
 from xlac.cache.store import Cache
 from xlac.codegen.claims import is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
@@ -53,6 +54,8 @@ from xlac_sdk.source import XlacError
 from xlac_sdk.support.limits import checkpoint, within
 from xlac_sdk.target import Target
 
+TUNING = "xlac.debug.tune.python_api"  # imported where a model is to be tuned
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
@@ -78,7 +81,6 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     lowered = partial(
         lower,
         target=facts,
-        wanted=document.read(options.schedules),
         pipeline=Pipeline.asked(options.passes),
         verify_each=options.verify_each,
         memory=MemoryLimit.of(options.max_memory),
@@ -99,12 +101,12 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         with bounded():
             again = partly_open(read(sizes, values) if model is None else model, sizes)
             again = watched(unfixed(again) if again.dims else again, checks)
-            return executable(lowered(again, every=False), backend)
+            return executable(lowered(again, wanted=wanted(again), every=False), backend)
 
-    def bounded() -> AbstractContextManager[None]:
-        return within(options.max_compile_seconds, options.max_compile_memory)
-
-    model = None
+    bounded = partial(within, options.max_compile_seconds, options.max_compile_memory)
+    given, model = document.read(options.schedules), None
+    tuner = None if options.tune is None else import_module(TUNING)
+    wanted = tuner.for_models(options, backend) if tuner else lambda model: given
     with bounded():
         try:
             model = read({}, {})
@@ -115,7 +117,8 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         if model.dims and options.sizes == "specialize":
             return Specializing(model.interface, build, grows=facts.device == "cpu" and model.grows)
         closed = watched(unfixed(model), checks)
-        return executable(lowered(closed, variants=options.variants), backend)
+        again = lowered(closed, wanted=wanted(closed), variants=options.variants)
+        return executable(again, backend)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
@@ -289,12 +292,6 @@ def _executable(lowered: Lowered, backend: Backend) -> Compiled:
         checkpoint("loading the code")
         code = backend.load(artifact, program, target)
         checkpoint("keeping the code")
-        write = partial(_copied, artifact, built)
+        write = partial(copied, artifact, built)
         place = cache.keep(key, program.name, backend, write) if cache else None
     return Compiled(program, target, code, None if place is None else Path(place))
-
-
-def _copied(artifact: Path, built: Path, room: Path) -> Path:
-    """A copy of the artifact and of all files built with it."""
-    shutil.copytree(built, room, dirs_exist_ok=True)
-    return room / artifact.relative_to(built)

@@ -20,11 +20,26 @@ from xlac_sdk.target import Request
 
 DIGITS = 40  # of an integer, at most, as in specs
 LARGEST = 10**DIGITS
+TUNING = 60.0  # seconds for which `tune=True` searches
 
 
 def too_long(name: str) -> SourceError:
     """The error for an integer of too many digits."""
     return SourceError(Diagnostic("XL4015", f"{name:.80} has more than {DIGITS} digits"))
+
+
+def tuning_seconds(asked: float | bool | None) -> float | None:
+    """The time to tune of an option, in seconds: True is TUNING, and False as None no time. Raises
+    SourceError for what is no time.
+    """
+    if asked is None or asked is False:
+        return None
+    if asked is True:
+        return TUNING
+    if not isinstance(asked, int | float) or not 0 < asked < LARGEST:
+        problem = f"tune is a number of seconds above 0, or True for {TUNING:g}, not {asked!r:.80}"
+        raise SourceError(Diagnostic("XL4115", problem))
+    return float(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +69,21 @@ class CompileOptions:
     # facts that replace those of the processor; None: measured facts where this machine is the
     # target
     facts: Facts | None = None
+    tune: float | bool | None = None  # seconds; True: 60
 
     def __post_init__(self) -> None:
-        """Raises SourceError for an integer of more digits than a message could show."""
+        """Raises SourceError for an integer of more digits than a message could show, and for an
+        impossible time to tune.
+        """
         given = {name: getattr(self, name) for name in ("threads", "max_memory")}
         for named in (given, self.dims, self.params, *self.variants):
             for name, number in named.items() if isinstance(named, Mapping) else ():
                 if isinstance(number, int) and abs(number) >= LARGEST:
                     raise too_long(str(name))
+        object.__setattr__(self, "tune", tuning_seconds(self.tune))
+        if self.tune is not None and self.schedules is not None:
+            problem = "tune searches schedules, and so does not go with schedules"
+            raise SourceError(Diagnostic("XL4115", problem, hint="leave one of them out"))
 
     @property
     def request(self) -> Request:
@@ -98,6 +120,7 @@ class CompileOptions:
             "max_memory": self.max_memory,
             "signature": self.signature,
             "allow_kernels": self.allow_kernels,
+            "tune": self.tune,
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }
 

@@ -28,7 +28,7 @@ OFTEN = 64  # operations, or other small work, between two checks of the clock a
 class Budget:
     """The remaining budget of a compilation. A nested one is limited by both."""
 
-    __slots__ = ("before", "count", "end", "memory", "most", "seconds", "stage", "work")
+    __slots__ = ("before", "count", "end", "memory", "most", "outer", "seconds", "stage", "work")
 
     def __init__(
         self, seconds: float | None, memory: int | None, most: int | None, outer: Budget | None
@@ -36,7 +36,7 @@ class Budget:
         self.seconds, self.memory, self.most = seconds, memory, most
         self.end = None if seconds is None else time.monotonic() + seconds
         self.before = 0 if memory is None else resident()
-        self.stage, self.count, self.work = ["starting"], 0, 0
+        self.stage, self.count, self.work, self.outer = ["starting"], 0, 0, outer
         if outer is not None:
             rest = None if outer.most is None else max(0, outer.most - outer.count)
             self.most = min((n for n in (most, rest) if n is not None), default=None)
@@ -131,6 +131,21 @@ def within(
         _budget.reset(token)
         if outer is not None:
             outer.count += budget.count
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """A scope in which nothing is limited, and whose time no scope around it counts."""
+    budget, begun = _budget.get(), time.monotonic()
+    token = _budget.set(None)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+        while budget is not None:
+            if budget.end is not None:
+                budget.end += time.monotonic() - begun
+            budget = budget.outer
 
 
 def count_operation() -> None:

@@ -22,24 +22,27 @@ class CachedFindings:
     def __init__(self, backend: str) -> None:
         self.name = backend
 
-    def find(self, *key: str) -> str | None:
-        """The text kept under a key; None where there is none."""
+    def find(self, *key: str, most: int = MOST) -> str | None:
+        """The text kept under a key, of at most `most` characters; None where there is none."""
         cache = self._cache()
         path = None if cache is None else cache.find(self._key(key))
         if path is None:
             return None
         try:
             with Path(path).open(encoding="utf-8", errors="replace") as file:
-                return file.read(MOST)
+                return file.read(most)
         except OSError:
             return None
 
-    def keep(self, text: str, about: str, *key: str) -> None:
-        """Keeps a text under a key; `about` is what `xlac cache ls` shows."""
+    def keep(self, text: str, about: str, *key: str, anew: bool = False) -> None:
+        """Keeps a text under a key, with `anew` in place of what is there; `about` is what
+        `xlac cache ls` shows.
+        """
         cache = self._cache()
         if cache is None:
             return
-        cache.keep(self._key(key), about, self, lambda folder: _written(folder / FILE, text))
+        place = self._key(key)
+        cache.keep(place, about, self, lambda folder: _written(folder / FILE, text), anew=anew)
 
     def _key(self, key: tuple[str, ...]) -> str:
         return digest("found", self.name, *key)

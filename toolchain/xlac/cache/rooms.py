@@ -82,3 +82,11 @@ def _removed_in_place(place: str) -> bool:
         return False
     shutil.rmtree(place, ignore_errors=True)
     return not os.path.lexists(place)
+
+
+def copied(artifact: Path, built: Path, room: Path) -> Path:
+    """A copy of an artifact in a folder, with all files built with it. Raises OSError."""
+    import shutil
+
+    shutil.copytree(built, room, dirs_exist_ok=True)
+    return room / artifact.relative_to(built)

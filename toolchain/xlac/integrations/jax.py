@@ -16,6 +16,7 @@ from xlac.frontends.jax.lowered import LoweredFunction, flattened, labels, lower
 from xlac.frontends.jax.static import jitted, required
 from xlac.frontends.stablehlo.custom import dropping
 from xlac.model import Model
+from xlac.options import tuning_seconds
 from xlac.runtime.programs import PROGRAMS, Programs
 from xlac.support.constant_key import constant_key
 from xlac.support.failures import Asked
@@ -249,6 +250,7 @@ def from_jax(
     allow_kernels: bool | None = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
+    tune: float | bool | None = None,
     results: str = "numpy",
     drop_callbacks: bool = False,
     **example_named: Any,
@@ -261,12 +263,14 @@ def from_jax(
     "numpy" or "jax" (`jax.Array`s). `jit` are options of `jax.jit`, such as static_argnums and
     donate_argnums; a function that is jitted already has its own. Sizes of
     `jax.export.symbolic_shape` stay open. `drop_callbacks` leaves out calls of Python functions
-    without results (`jax.debug.print`), with a CallbackWarning. `checked`, `allow_kernels` and the
-    limits are those of `xlac.compile`, for each program; JAX's own tracing is not interrupted.
+    without results (`jax.debug.print`), with a CallbackWarning. `checked`, `allow_kernels`, `tune`
+    and the limits are those of `xlac.compile`, for each program; JAX's own tracing is not
+    interrupted.
     Needs JAX: pip install 'xlac[jax]'. Raises SourceError or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     options = {"target": target, "checked": checked, "allow_kernels": allow_kernels, **limits}
+    options["tune"] = tuning_seconds(tune)
     if threads is not None:
         options["threads"] = threads
     if is_exported(function):

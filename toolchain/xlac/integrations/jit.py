@@ -16,6 +16,7 @@ from xlac.frontends.receivers import Receiver, is_of_class, names_of_leaves, rec
 from xlac.frontends.traced_function import Traced, inlined, is_tracing, trace
 from xlac.frontends.tracing import Tensor
 from xlac.model import Model, chosen_precision
+from xlac.options import tuning_seconds
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
 from xlac_sdk.dtypes import DType
@@ -227,6 +228,7 @@ def jit(
     allow_kernels: bool | None = ...,
     max_compile_seconds: float | None = ...,
     max_compile_memory: int | None = ...,
+    tune: float | bool | None = ...,
 ) -> Callable[[Function], Jitted]: ...
 def jit(
     traced: Callable[..., Any] | None = None,
@@ -241,12 +243,13 @@ def jit(
     allow_kernels: bool | None = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
+    tune: float | bool | None = None,
 ) -> Any:
     """Compiles a function: `@xlac.jit` or `@xlac.jit(target="cpu", threads=2, precision="fast")`.
 
     The options are those of `xlac.compile`; `precision` is "default" or "fast" (docs/SPEC.md). The
-    limits apply to each program, with its tracing. Raises SourceError for an unknown precision,
-    LimitError for a limit that is not positive.
+    limits apply to each program, with its tracing. Raises SourceError for an unknown precision and
+    an impossible time to tune, LimitError for a limit that is not positive.
     """
     valid(max_compile_seconds, max_compile_memory)
     options: dict[str, Any] = {
@@ -262,6 +265,7 @@ def jit(
         "allow_kernels": allow_kernels,
         "max_compile_seconds": max_compile_seconds,
         "max_compile_memory": max_compile_memory,
+        "tune": tuning_seconds(tune),
     }
     if traced is None:
         return lambda inner: Jitted(inner, options)

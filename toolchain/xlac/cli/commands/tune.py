@@ -17,7 +17,6 @@ from xlac_sdk.support.counts import number_of
 
 if TYPE_CHECKING:
     from xlac.codegen.schedules.tuned import TuningRecords
-    from xlac_sdk.target import Target
 
 WORKER = "from xlac.cli.commands.tune import serve; serve()"
 
@@ -64,15 +63,18 @@ def command(
     """
     from xlac.cli.models import open_model
     from xlac.cli.progress import current
+    from xlac.codegen.schedules.document import of_records
     from xlac.debug.tune.process import TuningProcess
+    from xlac.debug.tune.python_api import known_records
     from xlac.debug.tune.tune import ModelTuning
+    from xlac.support.whole_files import replacing
     from xlac_sdk.host.registry import find
 
     choice = chosen(**options)
     model = open_model(choice)
     target = find(choice.target).target_for(choice.options.request)
     output = output or Path(f"{model.name}.tuning.yaml")
-    records = _records(output, target, choice.options.precision or model.precision)
+    records = known_records(output, target, choice.options.precision or model.precision)
     head = base64.b64encode(pickle.dumps((choice, given, archive, seed, copy_weights))).decode()
 
     def tell(line: str) -> None:
@@ -82,44 +84,11 @@ def command(
     with TuningProcess(WORKER, head) as worker:
         tuning = ModelTuning(worker, records, 60 * minutes, target.threads, allow_rounding, tell)
         found = tuning.run()
-    _write(output, found, model.name, choice.target)
+    with replacing(output) as file:
+        file.write_text(of_records(found, model.name, choice.target), encoding="utf-8")
     if tuning.lost:
         tell(f"note: {tuning.lost} measurements ended in a crash, and were left out")
     _tell(found, records, output)
-
-
-def _records(output: Path, target: Target, precision: str) -> TuningRecords:
-    """What an existing file has, or no records. Raises SourceError for a file of another machine,
-    and for one that is no result of tuning.
-    """
-    from dataclasses import replace
-
-    from xlac.codegen.gpu.core.instructions import permitted
-    from xlac.codegen.schedules.document import read
-    from xlac.codegen.schedules.tuned import TuningRecords, machine_of
-    from xlac_sdk.source import Diagnostic, SourceError
-
-    facts = permitted(replace(target, fast=precision == "fast"), precision)
-    if not output.exists():
-        return TuningRecords(machine_of(facts))
-    asked = read(output)
-    asked.require(facts)
-    if asked.tuned is None:
-        problem = f"{output} has schedules that were not tuned"
-        raise SourceError(Diagnostic("XL4111", problem, hint="-o names another file"))
-    return asked.tuned
-
-
-def _write(output: Path, records: TuningRecords, model: str, target: str) -> None:
-    from xlac.codegen.schedules.document import write
-    from xlac.support.whole_files import replacing
-
-    titles = {name: group.what for name, group in records.groups.items()}
-    titles |= {name: value.what for name, value in records.values.items()}
-    head = f"Tuned schedules of {model} for {target}: docs/TUNING.md"
-    text = write(records.schedules(), titles, head, records, records.placements())
-    with replacing(output) as file:
-        file.write_text(text, encoding="utf-8")
 
 
 def _tell(records: TuningRecords, before: TuningRecords, output: Path) -> None:

@@ -198,6 +198,26 @@ def write(
     return "\n".join(lines) + "\n"
 
 
+def of_records(records: TuningRecords, model: str, target: str) -> str:
+    """The document of what tuning found."""
+    titles = {name: group.what for name, group in records.groups.items()}
+    titles |= {name: value.what for name, value in records.values.items()}
+    head = f"Tuned schedules of {model} for {target}: docs/TUNING.md"
+    return write(records.schedules(), titles, head, records, records.placements())
+
+
+def data_of(records: TuningRecords) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        SECTION: tuned.to_data(records),
+        PLACES: {name: where.value for name, where in records.placements().items()},
+        HEAD: {
+            group: {part: schedule.to_data(settled) for part, settled in parts.items()}
+            for group, parts in records.schedules().items()
+        },
+    }
+
+
 def fields_of(settled: Schedule) -> list[str]:
     """A schedule as lines of YAML, one for each field, and one for each element of a
     list of parts.

@@ -163,6 +163,15 @@ def from_data(
     return TuningRecords(dict(machine), made, tried)
 
 
+def to_data(records: TuningRecords) -> dict[str, Any]:
+    """The section `tuned` as plain data; `from_data` is the inverse."""
+    return {
+        "machine": dict(records.machine),
+        "groups": {name: group.to_data() for name, group in records.groups.items()},
+        "values": {name: value.to_data() for name, value in records.values.items()},
+    }
+
+
 def section(records: TuningRecords) -> list[str]:
     """The section `tuned` as lines of YAML."""
     lines = [f"{SECTION}:", "  machine:"]

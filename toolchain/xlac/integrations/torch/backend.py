@@ -16,8 +16,12 @@ from xlac.frontends.torch.decompositions import decompositions
 from xlac.integrations.torch.fallback import compiled
 from xlac.integrations.torch.subgraph import Options
 from xlac.model import PRECISIONS
+from xlac.options import tuning_seconds
 from xlac_sdk.support.choices import chosen, unknown_word
 from xlac_sdk.support.limits import valid
+
+MODES: Mapping[str, Mapping[str, Any]] = {"default": {}, "max-autotune": {"tune": True}}
+"""The options that each `mode` of torch.compile stands for."""
 
 _numbers = itertools.count()
 
@@ -30,12 +34,13 @@ def backend(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compiles a captured graph to a function of its inputs. The backward pass, if one is needed,
-    is compiled at its first call. Raises SourceError for unknown options, and for any `mode`: those
-    of torch.compile are inductor's.
+    is compiled at its first call. A `mode` of MODES stands for some options; the others of
+    torch.compile are inductor's. Raises SourceError for unknown options and modes.
     """
-    if mode not in (None, "default"):
-        raise unknown_word(f"the xlac backend has no mode '{mode}'", mode, ["default"], "XL7307")
-    chosen = replace(options_of(options), name=f"graph_{next(_numbers)}")
+    if mode is not None and mode not in MODES:
+        raise unknown_word(f"the xlac backend has no mode '{mode}'", mode, list(MODES), "XL7307")
+    whole = {**MODES.get(mode or "default", {}), **(options or {})}
+    chosen = replace(options_of(whole), name=f"graph_{next(_numbers)}")
 
     def inference(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         return compiled(graph, chosen)
@@ -79,8 +84,5 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     options = Options(**(given or {}))
     chosen("precision", options.precision, PRECISIONS)
     valid(options.max_compile_seconds, options.max_compile_memory)
-    return (
-        options
-        if options.threads is not None
-        else replace(options, threads=torch.get_num_threads())
-    )
+    threads = torch.get_num_threads() if options.threads is None else options.threads
+    return replace(options, threads=threads, tune=tuning_seconds(options.tune))

@@ -20,6 +20,7 @@ from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
 from xlac.ir.dims import Sym
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import param
+from xlac.options import tuning_seconds
 from xlac.support.failures import Asked
 from xlac_sdk.host.array_values import wrong
 from xlac_sdk.programs.signature import shown, sizes_of, text_of
@@ -169,14 +170,15 @@ def from_torch(
     allow_kernels: bool | None = None,
     max_compile_seconds: float | None = None,
     max_compile_memory: int | None = None,
+    tune: float | bool | None = None,
 ) -> TorchFunction:
     """Compiles a module (exported with these example arguments), or a program of `torch.export`, to
     a function of tensors that is called like the module.
 
     `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the open size in
-    the model. `checked`, `allow_kernels` and the limits are those of `xlac.compile`; PyTorch's
-    export is not interrupted. Raises SourceError, which lists all unsupported operations, or
-    LimitError.
+    the model. `checked`, `allow_kernels`, `tune` and the limits are those of `xlac.compile`;
+    PyTorch's export is not interrupted. Raises SourceError, which lists all unsupported operations,
+    or LimitError.
     """
     limits = {"max_compile_seconds": max_compile_seconds, "max_compile_memory": max_compile_memory}
     options = {
@@ -184,6 +186,7 @@ def from_torch(
         "threads": torch.get_num_threads() if threads is None else threads,
         "checked": checked,
         "allow_kernels": allow_kernels,
+        "tune": tuning_seconds(tune),
         **limits,
     }
     with within(max_compile_seconds, max_compile_memory):

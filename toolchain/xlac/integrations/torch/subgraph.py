@@ -50,6 +50,7 @@ class Options:
     allow_kernels: bool | None = None
     max_compile_seconds: float | None = None
     max_compile_memory: int | None = None
+    tune: float | bool | None = None
     name: str = "graph"
     visible: frozenset[int] | None = None  # numbers of the results that the user gets; None: all
 
@@ -145,6 +146,7 @@ class Subgraph:
             max_compile_seconds=given.max_compile_seconds,
             max_compile_memory=given.max_compile_memory,
             allow_kernels=given.allow_kernels,
+            tune=given.tune,
         )
         return TensorProgram(
             model,
