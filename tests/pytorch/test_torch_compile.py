@@ -204,29 +204,6 @@ def test_unknown_options_are_refused() -> None:
     assert "threads" in str(wrong.value)
     with pytest.raises(Exception, match="no mode 'reduce-overhead'"):
         torch.compile(mlp(), backend="xlac", mode="reduce-overhead")(torch.randn(2, 6))
-    with pytest.raises(Exception, match="seconds above 0"):
-        torch.compile(mlp(), backend="xlac", options={"tune": -1})(torch.randn(2, 6))
-
-
-def test_tuned_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The option and the mode search for each program; nothing is measured here."""
-    from xlac.debug.tune.tune import ModelTuning
-
-    searched: list[float] = []
-
-    def run(self: ModelTuning) -> Any:
-        searched.append(self.seconds)
-        return self.records
-
-    monkeypatch.setattr(ModelTuning, "run", run)
-    monkeypatch.setenv("XLAC_CACHE", "off")
-    model, x = mlp(), torch.randn(2, 6)
-    wanted = model(x)
-    for how in ({"options": {**OPTIONS, "tune": 3}}, {"mode": "max-autotune"}):
-        torch._dynamo.reset()
-        with torch.no_grad():
-            torch.testing.assert_close(torch.compile(model, backend="xlac", **how)(x), wanted)
-    assert searched == [3.0, 60.0]
 
 
 def test_strides_are_those_of_eager() -> None:
