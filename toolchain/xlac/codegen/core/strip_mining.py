@@ -82,17 +82,19 @@ def strip_mine(
     copies: int,
     body: Strip,
     join: bool = False,
+    join_rest: bool = True,
 ) -> None:
     """Covers `length` elements from `start` by vectors: `copies` at a time, then single vectors,
     then a masked or scalar tail.
 
-    Vectors processed together form one long vector if they `join`, including the remaining ones.
+    Vectors processed together form one long vector if they `join`, including the remaining ones
+    if `join_rest`.
     """
     if isinstance(length, int):
-        _strip_mine_known(builder, target, start, length, lanes, copies, body, join)
+        _strip_mine_known(builder, target, start, length, lanes, copies, body, join, join_rest)
         return
     if isinstance(length, Sym):
-        _strip_mine_open(builder, target, start, length, lanes, copies, body, join)
+        _strip_mine_open(builder, target, start, length, lanes, copies, body, join, join_rest)
         return
     block = lanes * copies
     stop = build.add(start, length)
@@ -129,6 +131,7 @@ def _strip_mine_known(
     copies: int,
     body: Strip,
     join: bool,
+    join_rest: bool,
 ) -> None:
     """The same for a static length, whose remainder is static too."""
     block = lanes * copies
@@ -136,7 +139,7 @@ def _strip_mine_known(
     single = length // lanes * lanes
     with builder.loop("i", 0, main, block) as i:
         _several(body, build.add(start, i), lanes, copies, join)
-    if join and target.masked and lanes > 1 and length > main + lanes:
+    if join and join_rest and target.masked and lanes > 1 and length > main + lanes:
         wide = 1 << (length - main - 1).bit_length()
         base = build.add(start, main)
         body(
@@ -167,6 +170,7 @@ def _strip_mine_open(
     copies: int,
     body: Strip,
     join: bool,
+    join_rest: bool,
 ) -> None:
     """The same for a dynamic length, whose remainder is tested at run time."""
     block = lanes * copies
@@ -179,7 +183,7 @@ def _strip_mine_open(
 
     with builder.loop("i", 0, main, block) as i:
         _several(body, build.add(start, i), lanes, copies, join)
-    if join and masks:
+    if join and join_rest and masks:
         left = builder.let("left", build.sub(length, main))
         with builder.when(build.apply(Primitive.LT, build.index(lanes), left)):
             last(main, block)

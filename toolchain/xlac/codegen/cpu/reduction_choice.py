@@ -50,7 +50,7 @@ def choose(rows: Rows) -> ReductionSchedule:
     by_row = vector is None or vector.axes[0] in space.reduced
     lanes = lanes_for(target, survey.dtypes, vector.extent if vector else volume(()))
     lanes = 1 if by_row and rows.ordered else lanes
-    every = unroll_for(target, survey.statements)
+    every = unroll_for(target, survey.statements, survey.flops)
     if not by_row and vector is not None:
         every = max(every, _across(rows, vector, lanes))
     unroll: tuple[int, ...] = (every,)

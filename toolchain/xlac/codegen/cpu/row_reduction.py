@@ -84,8 +84,18 @@ class Rows(ReductionValues):
             with self.elements.masked(mask):
                 self._columns(counters, vector, bases, wide)
 
-        copies = self.unroll[0]
-        strip_mine(self.builder, self.target, start, length, self.lanes, copies, body)
+        # all rows are gone through for the remaining columns too: no more of them than there are
+        strip_mine(
+            self.builder,
+            self.target,
+            start,
+            length,
+            self.lanes,
+            self.unroll[0],
+            body,
+            self.join,
+            join_rest=False,
+        )
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         """All passes for one position of the kept axes; the vector axis is a reduced one."""
