@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import random
 import signal
@@ -238,8 +239,24 @@ def test_a_run_goes_on_from_another_working_directory(
     monkeypatch.chdir(other)
     run = Path("..", "a[b]", "run")
     assert status(["train", "../a[b]/small.yaml", "--resume", str(run), "--epochs", "2"]) == 0
+    assert status(["train", "--resume", str(run), "--epochs", "3"]) == 0, "its spec is known"
     with (run / "metrics.csv").open() as file:
-        assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1", "2"]
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1", "2", "3"]
+
+
+def test_a_run_names_its_spec_and_no_code(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another folder has no run, and a module's run does not say which code to import."""
+    assert status(["train", "--resume", str(tmp_path / "none")]) == 2
+    assert "give SPEC, or --from-torch" in capsys.readouterr().err
+    (tmp_path / "run.json").write_text('{"target": "reference", "epochs": 2}')
+    assert status(["train", "--resume", str(tmp_path)]) == 2
+    assert "names no code" in capsys.readouterr().err
+    gone = tmp_path / "gone.yaml"
+    (tmp_path / "run.json").write_text(json.dumps({"spec": str(gone), "data": [str(gone)]}))
+    assert status(["train", "--resume", str(tmp_path)]) == 2
+    assert "gone.yaml" in capsys.readouterr().err
 
 
 def test_a_run_goes_on_as_it_was_compiled(

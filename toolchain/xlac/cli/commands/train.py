@@ -98,7 +98,7 @@ USUAL = {
     type=click.Path(path_type=Path),
     default=None,
     metavar="RUN",
-    help="Resume the run in this folder, with its options unless others are given.",
+    help="Resume the run in this folder, with its SPEC and options unless others are given.",
 )
 @click.option(
     "--best",
@@ -183,13 +183,19 @@ def prepared(
 
     if resume is not None and folder is not None and folder != resume:
         raise click.UsageError("--resume continues in the folder that it names; leave -o out")
+    before = about(resume) if resume is not None else {}
+    if given["spec"] is None and from_torch is None and before.get("spec"):
+        given["spec"] = Path(before["spec"])
     if (given["spec"] is None) == (from_torch is None):
-        raise click.UsageError("give SPEC, or --from-torch MODULE:FUNCTION")
+        raise click.UsageError(
+            "give SPEC, or --from-torch MODULE:FUNCTION: a run's folder names no code"
+            if before
+            else "give SPEC, or --from-torch MODULE:FUNCTION"
+        )
     if mesh is not None and from_torch is not None:
         raise click.UsageError("--mesh does not go with --from-torch")
     place = resume or folder or usual_folder(given["spec"], from_torch)
     kept = {name: given.pop(name) for name in KEPT}
-    before = about(place) if resume is not None else {}
     settings = settled(kept, before)
     given |= as_compiled(before)
     if not settings["data"]:
