@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from xlac_sdk.dims import symbol, symbols
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host import manifest, manifest_facts
 from xlac_sdk.host.capi import Status
-from xlac_sdk.host.capi.library import ContextStruct, aligned
+from xlac_sdk.host.capi.library import ContextStruct, Library, aligned
 from xlac_sdk.host.package import Packaging, ProcessorVariant
 from xlac_sdk.kernel_ir.build import Builder, apply, load
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Kernel, Var
@@ -234,6 +235,36 @@ def test_the_command_runs_an_artefact_at_any_size(
     assert "XL6003" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_in_c_a_state_of_open_sizes_has_one_size_until_it_is_reset(
+    target: str, tmp_path: Path
+) -> None:
+    """Whoever calls the functions has no other check than theirs."""
+    if target == "c" and shutil.which("cc") is None:
+        pytest.skip("needs cc")
+    (tmp_path / "m.yaml").write_text(OPEN, "utf-8")
+    asked = ["build", str(tmp_path / "m.yaml"), "--dim", "n", "--emit", "so,h,hpp,rs"]
+    folder = tmp_path / "out"
+    assert status([*asked, "--target", target, "-o", str(folder)]) == 0
+    library = Library(next(folder.glob("*open.so")), xlac.load(folder).program)
+
+    def total(rows: int) -> float:
+        """An element of what has been seen, each call seeing ones."""
+        outputs = {"total": np.zeros((rows, 3), np.float32)}
+        library.run({"x": np.ones((rows, 3), np.float32)}, outputs)
+        assert (outputs["total"] == outputs["total"][0, 0]).all()
+        return float(outputs["total"][0, 0])
+
+    assert [total(2), total(2)] == [1, 2]
+    with pytest.raises(SourceError, match="the state holds values of a run of other sizes"):
+        total(3)
+    assert total(2) == 3, "the call that was refused changed nothing"
+    library.reset()
+    assert [total(3), total(3)] == [1, 2]
+    library.write_state(np.zeros(library.program.state_bytes, np.uint8))
+    assert total(9) == 1, "a state that was written may be of any sizes"
+
+
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_a_state_of_open_sizes_has_one_size_until_it_is_reset(target: str, tmp_path: Path) -> None:
     """Its elements are elsewhere in a state of another size."""
@@ -250,7 +281,7 @@ def test_a_state_of_open_sizes_has_one_size_until_it_is_reset(target: str, tmp_p
         model.reset()
         np.testing.assert_array_equal(model(three), three)
     if target == "cpu":
-        assert "reset it before a run with another n." in (folder / "open.h").read_text("utf-8")
+        assert "one with another returns OTHER_SIZES" in (folder / "open.h").read_text("utf-8")
     facts = json.loads((folder / manifest.NAME).read_text("utf-8"))
     assert (facts["format"], facts["state_sizes"]) == (5, {"n": "seen"})
     for change in ({"format": 4}, {"state_sizes": {"m": "seen"}}):

@@ -56,9 +56,13 @@ def test_a_model_with_state_is_reset_and_stopped_from_c() -> None:
     }
     theirs = xlac.compile(str(SPECS / "lstm_stream.yaml"), "cpu")
 
-    def called() -> dict[str, Array]:
-        outputs = {s.name: np.zeros(s.extents({"B": 2}), s.dtype.numpy) for s in program.outputs}
-        ours.run(inputs, outputs)
+    def called(rows: int = 2) -> dict[str, Array]:
+        sizes = {"B": rows}
+        outputs = {s.name: np.zeros(s.extents(sizes), s.dtype.numpy) for s in program.outputs}
+        given = inputs
+        if rows != 2:
+            given = {s.name: np.zeros(s.extents(sizes), s.dtype.numpy) for s in program.inputs}
+        ours.run(given, outputs)
         return outputs
 
     for _ in range(3):
@@ -69,6 +73,10 @@ def test_a_model_with_state_is_reset_and_stopped_from_c() -> None:
         called()
     for made, wanted in zip(called().values(), each(theirs(**inputs)), strict=True):
         np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(AssertionError, match="values of a run of other sizes"):
+        called(3)
+    ours.reset()
+    called(3)
     ours.reset()
     theirs.reset()
     for made, wanted in zip(called().values(), each(theirs(**inputs)), strict=True):

@@ -11,7 +11,7 @@ have.
 
 from __future__ import annotations
 
-from xlac_sdk.host.capi.api import Api, Status, api_of
+from xlac_sdk.host.capi.api import Api, api_of
 from xlac_sdk.host.capi.arguments import ArrayArgument, SizeArgument
 from xlac_sdk.host.capi.names import identifier
 from xlac_sdk.host.capi.render import (
@@ -22,6 +22,7 @@ from xlac_sdk.host.capi.render import (
     rust_module,
     wrappers,
 )
+from xlac_sdk.host.capi.status import Status
 from xlac_sdk.programs.constants import WeightsOrigin, weights_file
 
 Weights = WeightsOrigin  # the former name, used by backends outside this tree

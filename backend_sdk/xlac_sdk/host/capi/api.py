@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from xlac_sdk.dims import Dim, evaluate
@@ -14,6 +13,15 @@ from xlac_sdk.emit.cdialect import KEYWORDS, comment
 from xlac_sdk.host.capi.arguments import ArrayArgument, SizeArgument
 from xlac_sdk.host.capi.entry_points import EntryPoints, entry_points
 from xlac_sdk.host.capi.names import identifier, parameters
+from xlac_sdk.host.capi.status import (
+    UNKNOWN,
+    DeviceStatus,
+    EntryStatus,
+    RankStatus,
+    StateStatus,
+    Status,
+    StatusCode,
+)
 from xlac_sdk.host.state_sizes import sizes_of_state
 from xlac_sdk.programs.constants import WeightsOrigin, file_bytes, weights_hash
 from xlac_sdk.programs.program import RECORD, Program, Role
@@ -26,55 +34,6 @@ if TYPE_CHECKING:  # lazily imported: few programs have ranks
 ALIGN = 64
 MANY = 1000  # arrays from which on a function has a variant that takes them in a table
 LONGEST = 400  # characters of a check's text
-UNKNOWN = "no status of this library"
-
-
-class StatusCode(Enum):
-    """A status code: its name, number and text."""
-
-    def __init__(self, number: int, text: str) -> None:
-        self.number, self.text = number, text
-
-
-class Status(StatusCode):
-    """The status codes of every program."""
-
-    OK = 0, "done"
-    NULL_POINTER = 1, "a pointer is null"
-    SMALL_MEMORY = 2, "the memory is smaller than the model needs"
-    MISALIGNED = 3, "a pointer is not aligned as the header says"
-    OUT_OF_BOUNDS = 4, "a size is outside its bounds"
-    NO_WEIGHTS = 5, "the weights are missing"
-    WRONG_WEIGHTS = 6, "the weights are not those that the model was built with"
-    NOT_READY = 7, "the context has not been initialised"
-    WRONG_PROCESSOR = 8, "the model was not compiled for this processor"
-    CHECK_FAILED = 9, "a check failed"
-    STOPPED = 10, "the run was stopped"
-
-
-class RankStatus(StatusCode):
-    """Further status codes of a program that ranks of MPI run together."""
-
-    WRONG_RANKS = 15, "the communicator has another number of ranks than the mesh"
-    OTHER_PROGRAM = 16, "another rank runs another program"
-    MPI_FAILED = 17, "a function of MPI failed"
-    OVERDUE = 18, "other ranks did not come to a collective in time"
-
-
-class DeviceStatus(StatusCode):
-    """Further status codes of a program on a device that the C file uses through a driver."""
-
-    NO_MEMORY = 15, "the host has no memory left"
-    DEVICE_FAILED = 16, "the device or its driver failed"
-
-
-class EntryStatus(StatusCode):
-    """Further status codes of a program with entries."""
-
-    NOT_FINITE = 11, "the gradients are not finite; nothing was changed"
-    NO_LENGTH = 12, "the learning rate depends on the length of the run, which is not set"
-    NO_TENSOR = 13, "there is no tensor of this number"
-    BAD_NUMBER = 14, "a learning rate or a length is a finite number of at least 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +42,10 @@ class Api:
 
     The context that a caller holds is `struct { unsigned char *memory; const unsigned char
     *weights; uint32_t ready; volatile uint32_t stop; }`, with `size_t memory_bytes` added where
-    sizes are open. `stop` is 1 from NAME_stop until a run has returned STOPPED; `ready` identifies
-    the program, or marks a half-updated state. In the caller's memory the state comes first and
-    then, at the next multiple of `align`, the arena.
+    sizes are open, and `int64_t state_sizes[]`, the open sizes of the state: those of the first run
+    since a reset, -1 before. `stop` is 1 from NAME_stop until a run has returned STOPPED; `ready`
+    identifies the program, or marks a half-updated state. In the caller's memory the state comes
+    first and then, at the next multiple of `align`, the arena.
     """
 
     prefix: str
@@ -109,6 +69,11 @@ class Api:
     ranks: RanksApi | None = None
     state_sizes: tuple[str, ...] = ()  # in C, those that the layout of the state depends on
     driver: HostDriver | None = None  # of the device whose host's side the C file is
+
+    @property
+    def held_sizes(self) -> tuple[int, ...]:
+        """The numbers, among `sizes`, of those that the layout of the state depends on."""
+        return tuple(n for n, size in enumerate(self.sizes) if size.name in self.state_sizes)
 
     @property
     def upper(self) -> str:
@@ -200,7 +165,10 @@ class Api:
     @property
     def codes(self) -> tuple[StatusCode, ...]:
         """All status codes of this program."""
-        entries = EntryStatus if self.entries else ()
+        entries = (
+            *(EntryStatus if self.entries else ()),
+            *(StateStatus if self.state_sizes else ()),
+        )
         if self.driver is None:
             return (*Status, *entries, *(RankStatus if self.ranks else ()))
         used = [Status.OK, Status.NULL_POINTER, Status.NOT_READY, Status.STOPPED]

@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
-from xlac_sdk.host.capi.api import MANY, EntryStatus, Status
+from xlac_sdk.host.capi.api import MANY
 from xlac_sdk.host.capi.names import identifier
+from xlac_sdk.host.capi.status import EntryStatus, Status
 from xlac_sdk.host.entry_calls import no_length, not_finite
 from xlac_sdk.host.records import failure
 from xlac_sdk.host.shared_library import SharedLibrary
+from xlac_sdk.host.state_sizes import sizes_of_state
 from xlac_sdk.host.stopping import may_run_long
 from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.programs.entries import of_entry
@@ -45,6 +48,15 @@ class ContextStruct(ctypes.Structure):
     block: Bytes
 
 
+@cache
+def context_struct(held: int) -> type[ContextStruct]:
+    """The context of a program whose state has this number of open sizes."""
+    if not held:
+        return ContextStruct
+    sizes = {"_fields_": [("state_sizes", ctypes.c_int64 * held)]}
+    return type(f"ContextStruct{held}", (ContextStruct,), sizes)
+
+
 class Library:
     """An Executable over the C API. Contexts are pooled and lent to calls; a program with state has
     a single one, protected by a lock.
@@ -55,7 +67,7 @@ class Library:
 
     def __init__(self, file: Path, program: Program, weights: Bytes | None = None) -> None:
         self.program = program
-        self._weights = weights
+        self._weights, self._held = weights, len(sizes_of_state(program))
         self._mapped = () if weights is None else mapped.files_of([weights])
         self._prefix = identifier(program.name)
         try:
@@ -136,7 +148,10 @@ class Library:
     def write_state(self, block: Array, start: int = 0) -> None:
         """Writes bytes of the state block."""
         with self._turn or nullcontext():
-            self._free[0].block[: self.program.state_bytes][start : start + len(block)] = block
+            (context,) = self._free
+            context.block[: self.program.state_bytes][start : start + len(block)] = block
+            for number in range(self._held):  # what is written may be of other sizes
+                context.state_sizes[number] = -1
 
     def _call(self, function: Function, given: list[Any]) -> None:
         try:
@@ -189,7 +204,7 @@ class Library:
         """A ready context, which keeps its memory alive."""
         largest = {s.name: s.max // s.multiple_of * s.multiple_of for s in self.program.sizes}
         context, nbytes = (
-            ContextStruct(),
+            context_struct(self._held)(),
             int(self._size(*([ctypes.byref(self._sizes(largest))] if largest else []))),
         )
         context.block = aligned(nbytes)

@@ -12,9 +12,10 @@ from xlac_cpu.machine import Machine
 from xlac_sdk.dims import Dim, Quotient, Sym, Symbol, bounds
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.capi import Api
-from xlac_sdk.host.capi.api import EntryStatus, text_of
+from xlac_sdk.host.capi.api import text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.capi.entry_points import EntryPoint
+from xlac_sdk.host.capi.status import EntryStatus, StateStatus
 from xlac_sdk.programs.constants import HEADER, MAGIC, MIX, STEP
 from xlac_sdk.support.templates import template
 
@@ -40,6 +41,7 @@ def entry(
         api=api,
         run_functions=_run_functions(api),
         entry_status=EntryStatus,
+        state_status=StateStatus,
         types=dict.fromkeys(t.slot.dtype.value for t in api.entries.tensors) if api.entries else (),
         text_of=text_of,
         double=lambda text: number(float(text), DType.F64),
