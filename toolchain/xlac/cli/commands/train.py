@@ -184,14 +184,7 @@ def prepared(
     if resume is not None and folder is not None and folder != resume:
         raise click.UsageError("--resume continues in the folder that it names; leave -o out")
     before = about(resume) if resume is not None else {}
-    if given["spec"] is None and from_torch is None and before.get("spec"):
-        given["spec"] = Path(before["spec"])
-    if (given["spec"] is None) == (from_torch is None):
-        raise click.UsageError(
-            "give SPEC, or --from-torch MODULE:FUNCTION: a run's folder names no code"
-            if before
-            else "give SPEC, or --from-torch MODULE:FUNCTION"
-        )
+    given["spec"] = spec_of(given["spec"], from_torch, before)
     if mesh is not None and from_torch is not None:
         raise click.UsageError("--mesh does not go with --from-torch")
     place = resume or folder or usual_folder(given["spec"], from_torch)
@@ -227,6 +220,16 @@ def prepared(
         RunFolder(place, options.keep).check(resume is not None)
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)
     return partial(loop.run, resume is not None)
+
+
+def spec_of(spec: Path | None, from_torch: str | None, before: Mapping[str, Any]) -> Path | None:
+    """The spec to train: the one given, or that of the original run; none with --from-torch."""
+    if spec is None and from_torch is None and before.get("spec"):
+        return Path(before["spec"])
+    if (spec is None) == (from_torch is None):
+        why = ": a run's folder names no code" if before else ""
+        raise click.UsageError(f"give SPEC, or --from-torch MODULE:FUNCTION{why}")
+    return spec
 
 
 def usual_folder(spec: Path | None, from_torch: str | None) -> Path:

@@ -17,8 +17,9 @@ element at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from math import gcd
 
 from xlac.codegen.core.access_analysis import Run, expand, merged
@@ -84,18 +85,9 @@ class Rows(ReductionValues):
             with self.elements.masked(mask):
                 self._columns(counters, vector, bases, wide)
 
-        # all rows are gone through for the remaining columns too: no more of them than there are
-        strip_mine(
-            self.builder,
-            self.target,
-            start,
-            length,
-            self.lanes,
-            self.unroll[0],
-            body,
-            self.join,
-            join_rest=False,
-        )
+        strips = partial(strip_mine, self.builder, self.target, start, length, self.lanes)
+        # every row is read for the remaining columns too: they are not padded to a long vector
+        strips(self.unroll[0], body, self.join, join_rest=False)
 
     def _row(self, counters: Mapping[Run, Expr]) -> None:
         """All passes for one position of the kept axes; the vector axis is a reduced one."""
@@ -135,15 +127,12 @@ class Rows(ReductionValues):
             with self._crossing(others, inside, cut, list(gathered.values())):
                 if vector is None:
                     body([build.index(0)], 1, None)
-                elif cut is None or cut.loop < len(others):
-                    start, length = self._stretch(vector)
-                    strip_mine(
-                        builder, self.target, start, length, self.lanes, copies, body, self.join
-                    )
                 else:
-                    with self._block(
-                        vector, cut.turns * self.lanes * copies, list(gathered.values())
-                    ) as (start, length):
+                    within: _Within = nullcontext(self._stretch(vector))
+                    if cut is not None and cut.loop == len(others):
+                        size = cut.turns * self.lanes * copies
+                        within = self._block(vector, size, list(gathered.values()))
+                    with within as (start, length):
                         strip_mine(
                             builder, self.target, start, length, self.lanes, copies, body, self.join
                         )
@@ -305,3 +294,4 @@ class Rows(ReductionValues):
 
 
 _Home = tuple[Buffer, Shape]
+_Within = AbstractContextManager[tuple[build.Number, build.Number]]
