@@ -151,3 +151,23 @@ def test_hostile_names_do_nothing(browser: Any, tmp_path: Path) -> None:
     opened.page.wait_for_selector(".node.picked")
     assert opened.page.locator("img, iframe, object, embed").count() == 0
     opened.check()
+
+
+def test_twenty_thousand_nodes_open_in_time(browser: Any, tmp_path: Path) -> None:
+    """Without blocks of the model's own: page and graph within five seconds, and no word."""
+    many, last, lines = 20_000, "x", list[str]()
+    for number in range(many):
+        kind = "tanh" if number % 20 else "linear, units: 8"
+        lines.append(f"  n{number}: {{op: {kind}, in: {last}}}")
+        last = f"n{number}"
+    text = "xlac: 1\nmodel: long\ninputs: {x: 'f32[4, 8]'}\nweights: {init: {seed: 0}}\ngraph:\n"
+    spec, file = tmp_path / "long.yaml", tmp_path / "long.html"
+    spec.write_text(text + "\n".join(lines) + f"\noutputs: [{last}]\n")
+    file.write_text(page.page(document(spec)))
+    assert file.stat().st_size <= 25e6
+    begun = time.monotonic()
+    opened = OpenPage(browser, file)
+    opened.tab("graph")
+    assert time.monotonic() - begun < 5 and len(opened.items()) <= 160
+    opened.page.press("svg[role=application]", "Enter")
+    opened.check()

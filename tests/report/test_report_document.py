@@ -12,12 +12,13 @@ from click.testing import CliRunner
 from page_document import document_of
 
 from xlac.cli import root
-from xlac.debug.report import page
+from xlac.debug.report import page, written_graph
 from xlac.debug.report.document import ReportData
 from xlac.debug.report.kernel_code import code_of, labels
 from xlac.debug.report.pass_changes import PassRecorder
+from xlac.debug.report.spec_text import SpecText
 from xlac.debug.report.stage_times import PASSES, StageTimes
-from xlac.debug.report.written_graph import CROWD
+from xlac.debug.report.written_graph import CROWD, GraphTree
 from xlac.driver import lower, specialized
 from xlac.frontends.loader import load
 from xlac_sdk.host.registry import find
@@ -135,6 +136,34 @@ def test_a_crowd_is_shown_in_parts(tmp_path: Path) -> None:
     assert max(len(block["nodes"]) for block in graph["blocks"]) <= CROWD
     for number, home in enumerate(graph["nodes"]["block"]):
         assert number in graph["blocks"][home]["nodes"]
+
+
+@pytest.mark.parametrize("many", [8, 9, 200])
+def test_a_crowd_of_nodes_and_blocks_is_shown_in_parts_of_parts(
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, each once, and no more than CROWD in one; the graph is not compiled."""
+    monkeypatch.setattr(written_graph, "CROWD", 8)
+    lines = [f"  n{i}: tanh(x)" if i % 3 else f"  b.{i}.m: tanh(x)" for i in range(many)]
+    lines += [f"  b.{i}.s: abs(x)" for i in range(0, many, 3)]
+    text = "xlac: 1\nmodel: wide\ninputs:\n  x: f32[8]\ngraph:\n" + "\n".join(lines)
+    file = tmp_path / "wide.yaml"
+    file.write_text(
+        f"{text}\noutputs: [{', '.join(line.split(':')[0].strip() for line in lines)}]\n"
+    )
+    graph = load(str(file)).graph
+    shown = GraphTree(graph, SpecText()).json(graph)
+    blocks, homes = shown["blocks"], shown["nodes"]["block"]
+    children: dict[int, int] = {}
+    for number, block in enumerate(blocks[1:], 1):
+        assert 0 <= block["parent"] < len(blocks) and block["parent"] != number
+        children[block["parent"]] = children.get(block["parent"], 0) + 1
+    assert max(children.get(n, 0) + len(b["nodes"]) for n, b in enumerate(blocks)) <= 8
+    for number, home in enumerate(homes):
+        depth, at = 0, home
+        while at:
+            at, depth = blocks[at]["parent"], depth + 1
+        assert number in blocks[home]["nodes"] and depth <= 8
 
 
 def test_code_is_cut_at_functions() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlac.debug.report.names import attributes_of, types_of
 from xlac.debug.report.spec_text import SpecText
@@ -12,6 +13,15 @@ from xlac.ops.tensor import leaf
 
 CROWD = 160
 """A block with more children than this is shown in parts of at most this many."""
+
+
+class Child(NamedTuple):
+    """A node or a block in a block; of a part, the places of the first and the last of its own."""
+
+    number: int
+    is_block: bool
+    first: int
+    last: int
 
 
 @dataclass(slots=True)
@@ -35,8 +45,9 @@ class GraphTree:
         self.homes: list[int] = []
         self.index: dict[Node, int] = {}
         self._graph(graph, 0, "")
+        firsts = self._firsts()
         for number in range(len(self.blocks)):
-            self._parted(number)
+            self._parted(number, firsts)
 
     def _graph(self, graph: Graph, home: int, prefix: str) -> None:
         """Adds the nodes of a graph to a block; `prefix` is the path of the loop around it."""
@@ -55,9 +66,9 @@ class GraphTree:
             self._node(node, self._block(path[: max(depth, 0)], blocks))
 
     def _block(self, path: tuple[str, ...], blocks: dict[tuple[str, ...], int]) -> int:
-        if path not in blocks:
-            parent = self._block(path[:-1], blocks)
-            blocks[path] = self._new(path[-1], parent)
+        for end in range(1, len(path) + 1):
+            if path[:end] not in blocks:
+                blocks[path[:end]] = self._new(path[end - 1], blocks[path[: end - 1]])
         return blocks[path]
 
     def _new(self, name: str, parent: int, node: int = -1) -> int:
@@ -83,20 +94,48 @@ class GraphTree:
                 inner = self._new(title, outer)
             self._graph(body, inner, node.name)
 
-    def _parted(self, number: int) -> None:
-        """Puts the children of a crowded block into blocks of their own, in order."""
+    def _parted(self, number: int, firsts: list[int]) -> None:
+        """Puts the children of a crowded block into blocks of their own, in order of their first
+        nodes, and those too while there are many. `firsts` are the first nodes of blocks.
+        """
         block = self.blocks[number]
-        drawn = [n for n in block.nodes if not _is_hidden(self.nodes[n])]
-        if len(drawn) + len(block.blocks) <= CROWD or block.blocks:
+        found = [(n, n, False) for n in block.nodes if not _is_hidden(self.nodes[n])]
+        found += [(firsts[inner], inner, True) for inner in block.blocks]
+        children = [
+            Child(one, inner, at, at) for at, (_, one, inner) in enumerate(sorted(found), 1)
+        ]
+        if len(children) <= CROWD:
             return
-        size = max(20, min(CROWD // 2, -(-len(drawn) // (CROWD // 2))))
-        for start in range(0, len(drawn), size):
-            part = drawn[start : start + size]
-            part_block = self._new(f"{start + 1} – {start + len(part)}", number)
-            self.blocks[part_block].nodes = part
-            for one in part:
-                self.homes[one] = part_block
-        block.nodes = [n for n in block.nodes if _is_hidden(self.nodes[n])]
+        block.blocks, hidden = [], [n for n in block.nodes if _is_hidden(self.nodes[n])]
+        while len(children) > CROWD:
+            half = CROWD // 2
+            size = max(half // 4, min(half, -(-len(children) // half)))
+            starts = range(0, len(children), size)
+            children = [self._part(number, children[start : start + size]) for start in starts]
+        block.blocks, block.nodes = [child.number for child in children], hidden
+
+    def _part(self, number: int, children: Sequence[Child]) -> Child:
+        """A block of some children of another, named by their places among all of them."""
+        first, last = children[0].first, children[-1].last
+        part = self._new(f"{first} – {last}", number)
+        for child in children:
+            if child.is_block:
+                self.blocks[part].blocks.append(child.number)
+                self.blocks[child.number].parent = part
+            else:
+                self.blocks[part].nodes.append(child.number)
+                self.homes[child.number] = part
+        return Child(part, True, first, last)
+
+    def _firsts(self) -> list[int]:
+        """The first node of each block, or where it has none, one after all."""
+        firsts = [len(self.nodes)] * len(self.blocks)
+        for number, block in enumerate(self.blocks):
+            least = min([*block.nodes, *([block.node] if block.node >= 0 else [])], default=None)
+            at = number
+            while least is not None and at >= 0 and firsts[at] > least:
+                firsts[at], at = least, self.blocks[at].parent
+        return firsts
 
     def json(self, graph: Graph) -> dict[str, Any]:
         """Columns of the nodes in order, the blocks, and the outputs by name."""

@@ -55,7 +55,8 @@ function insideOf(block) {
     const loop = doc.graph.blocks[block].node;
     if (loop >= 0) all.push(loop);
     for (const item of tree.children[block]) {
-      if (item[0] === 'n') all.push(Number(item.slice(1))); else all.push(...insideOf(Number(item.slice(1))));
+      const number = Number(item.slice(1));
+      if (item[0] === 'n') all.push(number); else for (const node of insideOf(number)) all.push(node);
     }
     tree.inside[block] = all;
   }
