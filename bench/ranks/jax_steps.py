@@ -144,7 +144,8 @@ def main() -> None:
         )
         for rank in range(ranks)
     ]
-    if any([process.wait() for process in running]):
+    codes = [process.wait() for process in running]
+    if any(codes):
         raise SystemExit("a rank failed")
 
 

@@ -39,10 +39,9 @@ def bounds(expr: Expr) -> tuple[int | None, int | None]:
             (al, ah), (bl, bh) = bounds(a), bounds(b)
             if al is not None and bl is not None and al >= 0 and bl >= 0:
                 return al * bl, None if ah is None or bh is None else ah * bh
-        case Apply(Primitive.REM, (a, Const(value=value))) if (bounds(a)[0] or 0) >= 0 and int(
-            value
-        ) > 0:
-            return (0, int(value) - 1) if bounds(a)[0] is not None else (None, None)
+        case Apply(Primitive.REM, (a, Const(value=value))) if int(value) > 0:
+            low = bounds(a)[0]
+            return (0, int(value) - 1) if low is not None and low >= 0 else (None, None)
         case Apply(Primitive.DIV, (a, Const(value=value))) if int(value) > 0:
             low, high = bounds(a)
             if low is not None and low >= 0:

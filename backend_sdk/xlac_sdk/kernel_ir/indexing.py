@@ -18,6 +18,7 @@ from xlac_sdk.kernel_ir.sums import (
     INDEX,
     ONE,
     Terms,
+    constant,
     divided,
     plus,
     product,
@@ -28,11 +29,7 @@ from xlac_sdk.kernel_ir.sums import (
 )
 
 P = Primitive
-
-
-def index(value: int) -> Const:
-    """A constant index."""
-    return Const(value, INDEX)
+index = constant
 
 
 Number = Expr | Dim  # operands of index arithmetic
@@ -41,7 +38,7 @@ Number = Expr | Dim  # operands of index arithmetic
 def lift(value: Number) -> Expr:
     """A number as an expression; a symbolic size becomes an expression over the kernel's sizes."""
     if isinstance(value, int):
-        return Const(value, INDEX)
+        return index(value)
     return _sized(value) if isinstance(value, Sym) else value
 
 
@@ -134,7 +131,7 @@ def mul(a: Number, b: Number) -> Expr:
             return Const(int(a.value) * k, INDEX, max(a.lanes, b.lanes))
         lanes = max(a.lanes, b.lanes)
         if k == 0:
-            return splat(Const(0, INDEX), lanes)
+            return splat(index(0), lanes)
         if k == 1:
             return splat(a, lanes)
         if lanes == 1:

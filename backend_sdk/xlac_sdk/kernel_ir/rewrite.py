@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import is_
+from typing import Any, TypeVar
 
 from xlac_sdk.kernel_ir.kernel import (
     Access,
@@ -33,6 +35,8 @@ from xlac_sdk.kernel_ir.kernel import (
     Var,
 )
 
+N = TypeVar("N", bound=Expr | Stmt | TensorMap)
+
 
 class KernelRewriter:
     """Maps expressions bottom-up by `visit` and buffers by `buffers`; memoised by identity."""
@@ -57,74 +61,73 @@ class KernelRewriter:
 
     def _children(self, node: Expr) -> Expr:
         match node:
-            case Const() | Var():
-                return node
-            case Ramp(base=base):
-                new = self.expr(base)
-                return node if new is base else replace(node, base=new)
-            case Splat(value=value) | Fold(value=value) | Exchange(value=value):
-                new = self.expr(value)
-                return node if new is value else replace(node, value=new)
-            case Load(buffer=buffer, index=index, mask=mask):
-                buffer2, index2 = self.buffers.get(buffer, buffer), self.expr(index)
-                mask2 = None if mask is None else self.expr(mask)
-                if buffer2 is buffer and index2 is index and mask2 is mask:
-                    return node
-                return replace(node, buffer=buffer2, index=index2, mask=mask2)
             case Apply(operands=operands):
                 wide = tuple(map(self.expr, operands))
-                same = all(a is b for a, b in zip(wide, operands, strict=True))
-                return node if same else replace(node, operands=wide)
+                if all(map(is_, wide, operands)):
+                    return node
+                return Apply(node.primitive, wide, node.dtype, node.lanes)
+            case Const() | Var():
+                return node
+            case Load(buffer=buffer, mask=mask):
+                return changed(
+                    node,
+                    buffer=self.buffers.get(buffer, buffer),
+                    index=self.expr(node.index),
+                    mask=None if mask is None else self.expr(mask),
+                )
+            case Ramp():
+                return changed(node, base=self.expr(node.base))
+            case Splat() | Fold() | Exchange():
+                return changed(node, value=self.expr(node.value))
             case Shuffle(values=values):
                 wide = tuple(map(self.expr, values))
-                same = all(a is b for a, b in zip(wide, values, strict=True))
-                return node if same else replace(node, values=wide)
+                return node if all(map(is_, wide, values)) else replace(node, values=wide)
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The rewritten statements of a block; the same tuple if none changed."""
-        return tuple(map(self.stmt, body))
+        new = tuple(map(self.stmt, body))
+        return body if all(map(is_, new, body)) else new
 
     def stmt(self, stmt: Stmt) -> Stmt:
         """A rewritten statement; the same object if nothing in it changed."""
         match stmt:
+            case Let() | Assign():
+                return changed(stmt, value=self.expr(stmt.value))
+            case Store():
+                return changed(
+                    stmt,
+                    buffer=self.buffers.get(stmt.buffer, stmt.buffer),
+                    index=self.expr(stmt.index),
+                    value=self.expr(stmt.value),
+                    mask=None if stmt.mask is None else self.expr(stmt.mask),
+                )
             case For():
-                return replace(
+                return changed(
                     stmt,
                     start=self.expr(stmt.start),
                     stop=self.expr(stmt.stop),
                     body=self.block(stmt.body),
                 )
             case Await():
-                return replace(stmt, condition=self.expr(stmt.condition))
-            case Let() | Assign():
-                return replace(stmt, value=self.expr(stmt.value))
-            case Store():
-                mask = None if stmt.mask is None else self.expr(stmt.mask)
-                buffer = self.buffers.get(stmt.buffer, stmt.buffer)
-                return replace(
-                    stmt,
-                    buffer=buffer,
-                    index=self.expr(stmt.index),
-                    value=self.expr(stmt.value),
-                    mask=mask,
-                )
+                return changed(stmt, condition=self.expr(stmt.condition))
             case If():
-                return replace(
+                return changed(
                     stmt,
                     condition=self.expr(stmt.condition),
                     then=self.block(stmt.then),
                     otherwise=self.block(stmt.otherwise),
                 )
             case Prefetch():
-                return replace(
+                return changed(
                     stmt,
                     buffer=self.buffers.get(stmt.buffer, stmt.buffer),
                     index=self.expr(stmt.index),
                 )
-            case Instruction():
-                return replace(
+            case Instruction(operands=operands):
+                given = tuple(map(self._operand, operands))
+                return changed(
                     stmt,
-                    operands=tuple(map(self._operand, stmt.operands)),
+                    operands=operands if all(map(is_, given, operands)) else given,
                     meaning=self.block(stmt.meaning),
                 )
             case Allocate() | Barrier():
@@ -135,8 +138,16 @@ class KernelRewriter:
             case Buffer():
                 return self.buffers.get(operand, operand)
             case TensorMap():
-                return replace(operand, buffer=self.buffers.get(operand.buffer, operand.buffer))
+                return changed(operand, buffer=self.buffers.get(operand.buffer, operand.buffer))
         return self.expr(operand)
+
+
+def changed(node: N, **fields: Any) -> N:
+    """The node with these fields; the same object if it has them."""
+    for name, value in fields.items():
+        if getattr(node, name) is not value:
+            return replace(node, **fields)
+    return node
 
 
 def merge_parameters(kernel: Kernel, keep: Buffer, drop: Buffer) -> Kernel:

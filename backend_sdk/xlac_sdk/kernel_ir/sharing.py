@@ -51,6 +51,7 @@ _INSIDE: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Apply: attrgetter("operands"),
     Shuffle: attrgetter("values"),
 }
+_LEAVES = (Const, Var)
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
@@ -79,21 +80,24 @@ def roots(stmt: Stmt) -> tuple[Expr, ...]:
 
 def walk(exprs: Sequence[Expr]) -> list[Expr]:
     """Every distinct object in the expressions, operands before users."""
-    by_identity: dict[int, Expr] = {}
-    begun: set[int] = set()
+    found: dict[int, Expr] = {}
     stack = [*reversed(exprs)]
     while stack:
         expr = stack[-1]
-        key = id(expr)
-        if key not in by_identity:
-            inner = () if key in begun else _INSIDE[type(expr)](expr)
-            if inner:
-                begun.add(key)
-                stack += reversed(inner)
-                continue
-            by_identity[key] = expr
-        stack.pop()
-    return [*by_identity.values()]
+        if id(expr) not in found:
+            for one in _INSIDE[type(expr)](expr):
+                if id(one) in found:
+                    continue
+                if type(one) not in _LEAVES:
+                    stack.append(one)
+                    break
+                found[id(one)] = one
+            else:
+                found[id(expr)] = expr
+                stack.pop()
+        else:
+            stack.pop()
+    return [*found.values()]
 
 
 def named(exprs: Sequence[Expr], also: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:

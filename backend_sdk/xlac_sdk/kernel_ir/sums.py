@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.bounds import bounds
 from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Var
@@ -18,19 +20,33 @@ Terms = dict[Expr, int]
 ONE = Const(1, INDEX)
 
 
+@lru_cache(maxsize=4096)
+def constant(value: int) -> Const:
+    """A constant index."""
+    return Const(value, INDEX)
+
+
 def terms(expr: Expr) -> Terms:
     """A scalar index expression as a sum; any other form is a single opaque term."""
+    found: Terms = {}
+    _gather(expr, 1, found)
+    return found if all(found.values()) else {t: f for t, f in found.items() if f}
+
+
+def _gather(expr: Expr, factor: int, found: Terms) -> None:
+    """Adds the terms of `expr` times a factor."""
+    term: Expr = expr
     match expr:
-        case Const(value=value):
-            return {ONE: int(value)} if value else {}
         case Apply(Primitive.ADD, (a, b)):
-            factors = dict(terms(a))
-            for term, factor in terms(b).items():
-                factors[term] = factors.get(term, 0) + factor
-            return {t: f for t, f in factors.items() if f}
+            _gather(a, factor, found)
+            _gather(b, factor, found)
+            return
         case Apply(Primitive.MUL, (a, Const(value=k))):
-            return {t: f * int(k) for t, f in terms(a).items() if f * int(k)}
-    return {expr: 1}
+            _gather(a, factor * int(k), found)
+            return
+        case Const(value=value):
+            term, factor = ONE, factor * int(value)
+    found[term] = found.get(term, 0) + factor
 
 
 def factors(term: Expr) -> list[Expr]:
@@ -69,12 +85,12 @@ def total(parts: Terms) -> Expr:
     for term, factor in parts.items():
         if term == ONE or not factor:
             continue
-        one = term if factor == 1 else Apply(P.MUL, (term, Const(factor, INDEX)), INDEX)
+        one = term if factor == 1 else Apply(P.MUL, (term, constant(factor)), INDEX)
         result = one if result is None else Apply(P.ADD, (result, one), INDEX)
-    constant = parts.get(ONE, 0)
+    rest = parts.get(ONE, 0)
     if result is None:
-        return Const(constant, INDEX)
-    return Apply(P.ADD, (result, Const(constant, INDEX)), INDEX) if constant else result
+        return constant(rest)
+    return Apply(P.ADD, (result, constant(rest)), INDEX) if rest else result
 
 
 def plus(a: Expr, k: int) -> Expr:
@@ -86,8 +102,8 @@ def plus(a: Expr, k: int) -> Expr:
         case Apply(Primitive.ADD, (inner, Const(value=value))):
             rest, k = inner, k + int(value)
     if rest is None:
-        return Const(k, INDEX)
-    return Apply(P.ADD, (rest, Const(k, INDEX)), INDEX) if k else rest
+        return constant(k)
+    return Apply(P.ADD, (rest, constant(k)), INDEX) if k else rest
 
 
 def undivided(term: Expr) -> tuple[Expr, Expr, int] | None:
