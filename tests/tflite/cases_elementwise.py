@@ -75,6 +75,11 @@ def _arithmetic() -> Iterator[Case]:
                 low=-900,
                 high=900,
             )
+    tenths = const(np.arange(1, 10) / np.float32(10), "f32")  # quotients that round to integers
+    yield case("FLOOR_DIV_tenths", "FLOOR_DIV", const(tenths.value[:, None] * 3, "f32"), tenths)
+    least = const([-(2**31), 2**31 - 1, -7], "i32")
+    divisors = const([[3], [-1], [-5]], "i32")
+    yield case("FLOOR_DIV_i32_ends", "FLOOR_DIV", least, divisors, out=Tensor("i32"))
     yield case("ATAN2", "ATAN2", x(6, 5), x(6, 5))
     for name in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
         yield case(f"{name}_i32", name, x(4, 5, dtype="i32"), x(5, dtype="i32"), out=Tensor("bool"))

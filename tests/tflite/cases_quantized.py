@@ -20,6 +20,8 @@ def cases() -> Iterator[Case]:
             every = q(1 << 12, dtype="i16", scale=scale)
             yield case(f"{name}_i16_{scale:.5f}", name, every, out=q(dtype="i16", scale=2.0**-15))
     yield from _tables()
+    yield from _stored()
+    yield from _moved()
     for zero, shape in ((-113, (2, 256)), (3, (40, 7)), (-128, (60, 1)), (127, (2, 3000))):
         x = q(*shape, scale=0.03, zero=zero)
         name, out = "L2_NORMALIZATION", q(scale=1 / 128)
@@ -52,6 +54,72 @@ def _tables() -> Iterator[Case]:
         yield case(
             f"SQRT_i8_{scale}", "SQRT", q(9, 67, zero=-128), out=q(scale=0.004 + scale, zero=-100)
         )
+
+
+def _stored() -> Iterator[Case]:
+    """Operators whose kernels compute on integers as they are stored, with scales that differ."""
+    for dtype, zero in (("i8", -9), ("u8", 140), ("i16", 0)):
+        small = 1 / 200 if dtype == "i16" else 1.0
+        every = 256 if dtype != "i16" else 1 << 10
+        x = q(every, dtype=dtype, scale=0.031 * small, zero=zero)
+        y = q(5, 1, dtype=dtype, scale=0.0473 * small, zero=zero + (dtype != "i16"))
+        out = q(dtype=dtype, scale=0.04 * small, zero=zero)
+        if dtype != "u8":
+            yield case(f"NEG_{dtype}", "NEG", x, out=out)
+            yield case(f"ABS_{dtype}", "ABS", x, out=out)
+            divisor = random(7, 5, 1, dtype="i8", scale=0.02, zero=3)
+            values = np.where(divisor.value == 0, 5, divisor.value)
+            taken = const(values, dtype, scale=0.02 * small, zero=zero)
+            for name in ("FLOOR_DIV", "FLOOR_MOD"):
+                yield case(f"{name}_{dtype}", name, x, taken, out=out)
+            product = q(40, 5, dtype=dtype, scale=0.04 * small, zero=zero)
+            settings = {"table": "ReducerOptions", "keep_dims": dtype == "i8"}
+            to = q(dtype=dtype, scale=0.9 * small, zero=zero)
+            yield case(f"PROD_{dtype}", "REDUCE_PROD", product, const([1]), out=to, **settings)
+        for name in ("MAXIMUM", "MINIMUM"):
+            yield case(f"{name}_{dtype}", name, x, y, out=out)
+        for name in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
+            yield case(f"{name}_{dtype}", name, x, y, out=Tensor("bool"))
+        total = q(7, 40, dtype=dtype, scale=0.031 * small, zero=zero)
+        for alike in (False, True):
+            to = q(dtype=dtype, scale=total.scale * (1 if alike else 9), zero=zero)
+            settings = {"table": "ReducerOptions", "keep_dims": alike}
+            yield case(f"SUM_{dtype}_{alike}", "SUM", total, const([1]), out=to, **settings)
+
+
+def _moved() -> Iterator[Case]:
+    """Integers that are moved, pooled, joined or resized between tensors whose scales differ."""
+    for dtype, zero in (("i8", -9), ("u8", 140), ("i16", 0)):
+        small = 1 / 200 if dtype == "i16" else 1.0
+        x = q(2, 7, 6, 3, dtype=dtype, scale=0.031 * small, zero=zero)
+        y = q(2, 7, 6, 3, dtype=dtype, scale=0.047 * small, zero=zero)
+        out = q(dtype=dtype, scale=0.02 * small, zero=zero)
+        window = {"table": "Pool2DOptions", "filter_width": 3, "filter_height": 2}
+        for active in (0, 3):
+            options = window | {"stride_w": 1, "stride_h": 2, "fused_activation_function": active}
+            for name in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+                yield case(f"{name}_moved_{dtype}_{active}", name, x, out=out, **options)
+        for name in ("SELECT", "SELECT_V2"):
+            test = Tensor("bool", (2, 7, 6, 3))
+            yield case(f"{name}_moved_{dtype}", name, test, x, y, out=out)
+        if dtype != "i8":
+            joined = {"table": "ConcatenationOptions", "axis": 1}
+            yield case(f"CONCATENATION_moved_{dtype}", "CONCATENATION", x, y, out=out, **joined)
+    rows = q(40, 17, dtype="u8", scale=0.01, zero=131)
+    to = q(dtype="u8", scale=1 / 128, zero=128)
+    yield case("L2_NORMALIZATION_moved", "L2_NORMALIZATION", rows, out=to, table="L2NormOptions")
+    for align, half in ((False, False), (True, False), (False, True)):
+        image, to = (q(*shape, dtype="u8", scale=0.03, zero=9) for shape in ((2, 5, 7, 3), ()))
+        options = {"table": "ResizeBilinearOptions", "align_corners": align}
+        options |= {"half_pixel_centers": half}
+        name = "RESIZE_BILINEAR"
+        yield case(f"{name}_moved_{align}_{half}", name, image, const([9, 13]), out=to, **options)
+    x = q(50, 64, dtype="i16", scale=3e-4)
+    weight = random(5, 6, 64, dtype="i8", scale=0.011)
+    bias = const(np.arange(-900, 900, 300), "i64", scale=3e-4 * 0.011)
+    table = "FullyConnectedOptions"
+    out = q(dtype="i16", scale=1.3e-3)
+    yield case("FULLY_CONNECTED_moved", "FULLY_CONNECTED", x, weight, bias, out=out, table=table)
 
 
 def _odd_scales(source: np.random.Generator, seed: int) -> Iterator[Case]:

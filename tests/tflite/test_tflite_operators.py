@@ -5,6 +5,7 @@ operator is off to tens of steps.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,14 +34,14 @@ def recorded() -> dict[str, Array]:
         return dict(file)
 
 
-def run(case: Case, target: str, folder: Path) -> list[Array]:
-    """What we give for a case."""
+def run(case: Case, target: str, folder: Path, *inputs: Array) -> list[Array]:
+    """What we give for a case, for its own inputs unless some are given."""
     file = folder / "model.tflite"
     file.write_bytes(case.file())
     program = xlac.compile(file, target=target)
     results: list[Array] = []
     for _ in range(case.calls):
-        found: Any = program(*case.inputs())
+        found: Any = program(*(inputs or case.inputs()))
         results += found.values() if isinstance(found, dict) else [found]
     return results
 
@@ -95,6 +96,29 @@ def test_dynamic_range_weights_meet_unrounded_inputs(tmp_path: Path) -> None:
     x, weight, bias = real("FULLY_CONNECTED_dynamic")
     (found,) = run(CASES["FULLY_CONNECTED_dynamic"], "cpu", tmp_path)
     np.testing.assert_allclose(found, x @ weight.T + bias, rtol=0, atol=2e-6 * 9)
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_signed_sums_are_those_of_unsigned_integers(alike: bool, tmp_path: Path) -> None:
+    """int8 and its zero points plus 128 are uint8, whose sums are as the reference kernels'."""
+    bytes_of = CASES[f"SUM_u8_{alike}"].graph
+    tensors = [
+        replace(t, dtype="i8", zero=t.zero - 128) if t.dtype == "u8" else t
+        for t in bytes_of.tensors
+    ]
+    (x,) = CASES[f"SUM_u8_{alike}"].inputs()
+    (found,) = run(
+        Case("signed", replace(bytes_of, tensors=tensors)),
+        "cpu",
+        tmp_path,
+        (x.astype(np.int16) - 128).astype(np.int8),
+    )
+    np.testing.assert_array_equal(found + np.int16(128), recorded()[f"SUM_u8_{alike}/0"])
+    (x,) = real(f"SUM_i16_{alike}")[:1]
+    (words,) = run(CASES[f"SUM_i16_{alike}"], "cpu", tmp_path)
+    scale = CASES[f"SUM_i16_{alike}"].graph.tensors[-1].scale
+    wanted = np.clip(np.round(x.sum(1, dtype=np.float64) / scale), -32768, 32767)
+    assert np.abs(words.reshape(-1) - wanted).max() <= 1
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,9 @@ def _tensor(index: int, tensor: Tensor, buffers: list[dict[str, Any]]) -> dict[s
     }
     if tensor.value is not None:
         array = np.asarray(tensor.value)
+        if tensor.dtype == "i4":  # two in a byte, the first in its lower half
+            low, high = array.reshape(-1)[::2] & 15, array.reshape(-1)[1::2] & 15
+            array = (low | high << 4).astype(np.uint8)
         made["buffer"] = len(buffers)
         buffers.append({"data": np.ascontiguousarray(array).tobytes()})
     if tensor.signature is not None:

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from xlac.ir.graph import Node
+from xlac.ir.lazy_arrays import LazyArrays
 from xlac.ir.op import Array
+from xlac.ir.types import Type
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, LimitError, Origin
@@ -29,13 +31,19 @@ class ModelImporter(ABC):
     """
 
     def __init__(self) -> None:
-        self.weights: dict[str, Array] = {}
+        self.weights = LazyArrays()
         self.problems: list[Diagnostic] = []
 
     def weight(self, name: str, array: Array, origin: Origin | None = None) -> Node:
         """An array as a weight, whose name no other weight has."""
-        self.weights[name] = array
-        return build.param(name, DType.of(array.dtype), array.shape, "weight", origin)
+        return self.unread(name, Type(DType.of(array.dtype), array.shape), lambda: array, origin)
+
+    def unread(
+        self, name: str, type: Type, make: Callable[[], Array], origin: Origin | None = None
+    ) -> Node:
+        """A weight whose array is made when it is first read."""
+        self.weights.add(name, make)
+        return build.param(name, type.dtype, type.shape, "weight", origin)
 
     def attempt(self, place: Callable[[], str], build_part: Callable[[], T]) -> T | None:
         """The result of `build_part`, which imports the operator or layer at `place`; None if it

@@ -37,9 +37,13 @@ class OperatorImporter(ModelImporter):
         """An array as a constant of the graph or, if it is large, as a weight."""
         if array.nbytes <= INLINE_BYTES:
             return build.constant(array)
+        return self.weight(self.free(name), array)
+
+    def free(self, name: str) -> str:
+        """The name, or a similar one where another weight or an input has it."""
         while name in self.weights or name in self.reserved:
             name += "'"
-        return self.weight(name, array)
+        return name
 
     def record(self, place: str, error: Exception) -> None:
         """Adds to the problems what an operator raised, and to `needed` the model's inputs whose

@@ -9,13 +9,17 @@ from functools import partial
 
 from xlac.frontends.importing.captures import Captures
 from xlac.frontends.importing.model_importer import MissingValue
-from xlac.frontends.importing.operator_importer import OperatorImporter, UnsupportedOperator
+from xlac.frontends.importing.operator_importer import (
+    INLINE_BYTES,
+    OperatorImporter,
+    UnsupportedOperator,
+)
 from xlac.frontends.importing.state_variables import StateVariables
 from xlac.frontends.limits import check_size
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.file.flatbuffer import MalformedFlatBuffer
 from xlac.frontends.tflite.file.model_file import ModelFile, OperatorEntry, SubGraph
-from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo, array_of
+from xlac.frontends.tflite.file.tensors import COMPLEX, TensorInfo, elements
 from xlac.frontends.tflite.list_writes import ListWrite, list_writes
 from xlac.frontends.tflite.registry import OF_COMPLEX, OPERATORS
 from xlac.ir.graph import Node
@@ -145,7 +149,10 @@ class TFLiteImporter(OperatorImporter):
             if 0 not in info.shape or info.dtype is None:
                 raise ShapeError(f"tensor '{info.name}' is read before an operator gives it")
             return build.full(0, info.shape, info.dtype)
-        return self.constant(info.name, array_of(info))
+        type, read = elements(info)
+        if type.nbytes <= INLINE_BYTES:
+            return self.constant(info.name, read())
+        return self.unread(self.free(info.name), type, read)
 
     def _list_writes(self, graph: SubGraph) -> tuple[dict[int, ListWrite], set[int]]:
         """What `list_writes` finds in a sub-graph, which is looked at once."""

@@ -1,4 +1,4 @@
-"""Numbers over their Euclidean norm, to the bit of TensorFlow Lite's reference kernel of int8: 1
+"""Numbers over their Euclidean norm, to the bit of TensorFlow Lite's reference kernels of 8 bits: 1
 over the root of a sum of squares by five steps of Newton's method, with 28 bits after the point.
 
 Source: GetInvSqrtQuantizedMultiplierExp (kernels/internal/common.h), L2Normalization
@@ -17,30 +17,34 @@ ONE = 1 << 28  # 1 in the numbers of Newton's method
 HALF_ROOT = 1518500250  # half the root of 2 with 31 bits after the point
 DEEPEST = 1 << 15  # a row, whose sum of squares has 31 bits
 RESULT_BITS = 7  # after the point
+MIDDLE = {DType.I8: 0, DType.U8: 128}  # the zero point of a result
 
 
 def normalized(call: TFLiteCall) -> Node | None:
-    """x over its norm along the last axis, i8 with a scale of 1 / 128 and a zero point of 0; None
-    where types, scales or rows are others.
+    """x over its norm along the last axis, with a scale of 1 / 128, i8 with a zero point of 0 or u8
+    with one of 128; None where types, scales or rows are others.
     """
     before, after = call.info(0).quantization, call.out().quantization
     x, depth = call[0], call[0].shape[-1] if call[0].type.rank else 0
-    if x.type.dtype is not DType.I8 or call.out().dtype is not DType.I8 or before is None:
+    if x.type.dtype not in MIDDLE or call.out().dtype is not x.type.dtype or before is None:
         return None
+    middle = MIDDLE[x.type.dtype]
     if after is None or not before.single or call.activation != "NONE":
         return None
-    if float(after.scales[0]) != 2.0**-RESULT_BITS or int(after.zeros[0]):
+    if float(after.scales[0]) != 2.0**-RESULT_BITS or int(after.zeros[0]) != middle:
         return None
     if not isinstance(depth, int) or not 0 < depth <= DEEPEST:
         return None
     wide = build.cast(centred(x, before), DType.I32)
     mantissa, right = _inverse_root(build.reduce(build.mul(wide, wide), "add", -1, True))
-    # right <= 12: the factor is mantissa * 2^-31 * 2^(7 - right)
+    # right <= 12: the factor is mantissa * 2^-31 * 2^(7 - right); u8 has all 7 bits more in between
+    right = build.add(right, RESULT_BITS) if middle else right
+    wide = build.mul(wide, 1 << RESULT_BITS) if middle else wide
     left = build.maximum(build.sub(RESULT_BITS, right), 0)
     right = build.broadcast_to(build.maximum(build.sub(right, RESULT_BITS), 0), wide.shape)
     high = _product(build.apply1("shl", wide, build.broadcast_to(left, wide.shape)), mantissa)
     result = build.minimum(build.maximum(_divided(high, right), -128), 127)
-    return build.cast(result, DType.I8)
+    return build.cast(build.add(result, middle) if middle else result, x.type.dtype)
 
 
 def _inverse_root(x: Node) -> tuple[Node, Node]:

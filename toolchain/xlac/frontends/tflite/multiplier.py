@@ -53,9 +53,12 @@ def half_away(x: Array) -> Array:
 
 def multiplied(x: Node, by: Multiplier, once: bool = False, most: int = 1 << BITS) -> Node:
     """Integers times a multiplier, i32: rounded twice, or `once`, halves up. Sums of 64 bits are
-    multiplied by a mantissa of 15 bits, and rounded once. No integer is larger than `most`.
+    multiplied by a mantissa of 15 bits, or of 31 if `once`, and rounded once. No integer is larger
+    than `most`.
     """
     right = np.maximum(-by.exponent, 0)
+    if x.type.dtype is DType.I64 and once:
+        return _of_long_sums(x, by)
     if x.type.dtype is DType.I64:
         largest = (1 << NARROW) - 1
         mantissa = np.minimum((by.mantissa + (1 << NARROW)) >> BITS - NARROW, largest)
@@ -79,6 +82,20 @@ def multiplied(x: Node, by: Multiplier, once: bool = False, most: int = 1 << BIT
         product = build.add(product, build.constant(half, DType.I64))
     high = build.cast(build.apply1("shr", product, BITS), DType.I32)
     return divided(high, right, up=once)
+
+
+def _of_long_sums(x: Node, by: Multiplier) -> Node:
+    """Integers i64 of at most 47 bits times a multiplier, rounded once, halves away from zero: the
+    upper bits and the lower 16 each times its 31 bits.
+    """
+    mantissa = build.constant(by.mantissa, DType.I64)
+    high = build.mul(build.apply1("shr", x, 16), mantissa)
+    low = build.mul(build.apply1("and", x, (1 << 16) - 1), mantissa)
+    total = build.add(high, build.apply1("shr", low, 16))
+    bits = np.maximum(BITS - 16 - by.exponent, 1)
+    less = build.apply1("shr", total, 63)  # -1 for negative numbers
+    rounded = build.add(build.add(total, less), build.constant(np.int64(1) << bits - 1, DType.I64))
+    return build.cast(build.apply1("shr", rounded, build.constant(bits, DType.I64)), DType.I32)
 
 
 def _wide(mantissa: Array, x: Node) -> Node:

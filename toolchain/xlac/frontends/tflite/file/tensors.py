@@ -5,7 +5,9 @@ file.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from xlac.frontends.packed import fits, unpacked
 from xlac.frontends.tflite.file.flatbuffer import FlatBuffer, FlatBufferTable
 from xlac.frontends.tflite.file.schema import schema
 from xlac.ir.op import Array, ShapeError
-from xlac.ir.types import RANK
+from xlac.ir.types import RANK, Type
 from xlac_sdk.dtypes import DType
 
 DTYPES = {
@@ -146,9 +148,9 @@ def _quantization(
     return AffineQuantization(scales, zeros.astype(np.int32), axis)
 
 
-def array_of(info: TensorInfo) -> Array:
-    """The elements of a constant tensor, as a view where they are whole bytes. Raises
-    ShapeError.
+def elements(info: TensorInfo) -> tuple[Type, Callable[[], Array]]:
+    """The type of a constant tensor and how its elements are read: as a view of the file where they
+    are whole bytes. Nothing of them is read before. Raises ShapeError.
     """
     assert info.data is not None
     if info.dtype is None:
@@ -159,27 +161,26 @@ def array_of(info: TensorInfo) -> Array:
             hint="convert the model without Optimize.EXPERIMENTAL_SPARSITY",
         )
     shape = (*info.shape, 2) if info.kind == COMPLEX else info.shape
-    count = math.prod(shape)
-    if info.kind in PACKED:
-        return _unpacked(info, count).reshape(shape)
-    dtype = info.dtype.numpy
-    if len(info.data) != count * dtype.itemsize:
-        raise ShapeError(
-            f"tensor '{info.name}' holds {len(info.data)} bytes, and its shape {list(shape)} of "
-            f"{info.kind} asks for {count * dtype.itemsize}"
-        )
-    if info.dtype is DType.BOOL:
-        return np.frombuffer(info.data, np.uint8).astype(bool).reshape(shape)
-    little = dtype if dtype.isbuiltin != 1 else dtype.newbyteorder("<")
-    return np.frombuffer(info.data, little).reshape(shape)
-
-
-def _unpacked(info: TensorInfo, count: int) -> Array:
-    """Packed elements as one element per byte."""
-    assert info.data is not None
-    bits = PACKED[info.kind]
-    if not fits(len(info.data), bits, count):
+    type, count = Type(info.dtype, shape), math.prod(shape)
+    bits = PACKED.get(info.kind)
+    if bits is not None and not fits(len(info.data), bits, count):
         raise ShapeError(
             f"tensor '{info.name}' holds {len(info.data)} bytes for {count} elements of {bits} bits"
         )
-    return unpacked(info.data, bits, count, not info.kind.startswith("U"))
+    if bits is None and len(info.data) != type.nbytes:
+        raise ShapeError(
+            f"tensor '{info.name}' holds {len(info.data)} bytes, and its shape {list(info.shape)} "
+            f"of {info.kind} asks for {type.nbytes}"
+        )
+    return type, partial(_read, info.kind, info.dtype, shape, info.data)
+
+
+def _read(kind: str, type: DType, shape: tuple[int, ...], data: memoryview) -> Array:
+    if kind in PACKED:
+        signed = not kind.startswith("U")
+        return unpacked(data, PACKED[kind], math.prod(shape), signed).reshape(shape)
+    if type is DType.BOOL:
+        return np.frombuffer(data, np.uint8).astype(bool).reshape(shape)
+    dtype = type.numpy
+    little = dtype if dtype.isbuiltin != 1 else dtype.newbyteorder("<")
+    return np.frombuffer(data, little).reshape(shape)

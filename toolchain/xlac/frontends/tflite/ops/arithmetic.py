@@ -10,14 +10,18 @@ import numpy as np
 from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.ops import integer_arithmetic
 from xlac.frontends.tflite.registry import operator
+from xlac.frontends.tflite.stored_integers import SIGNED, quotient, stored
+from xlac.frontends.tflite.stored_integers import compared as compared_integers
 from xlac.frontends.tflite.word_tables import tabulated
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
+Kinds = frozenset[DType]
+
 _UNARY = {
-    "ABS": "abs", "CEIL": "ceil", "COS": "cos", "FLOOR": "floor", "NEG": "neg",
+    "CEIL": "ceil", "COS": "cos", "FLOOR": "floor",
     "ROUND": "round", "SIGN": "sign", "SIN": "sin", "SQUARE": "square",
 }  # fmt: skip
 _ACTIVATED: dict[str, tuple[str, str, Callable[[TFLiteCall], Node | None]]] = {
@@ -25,7 +29,6 @@ _ACTIVATED: dict[str, tuple[str, str, Callable[[TFLiteCall], Node | None]]] = {
     "SUB": ("sub", "SubOptions", lambda call: integer_arithmetic.added(call, -1)),
     "MUL": ("mul", "MulOptions", integer_arithmetic.product),
 }
-_BINARY = {"MAXIMUM": "max", "MINIMUM": "min", "ATAN2": "atan2"}
 _COMPARISONS = {
     "EQUAL": "eq",
     "NOT_EQUAL": "ne",
@@ -37,16 +40,26 @@ _COMPARISONS = {
 _LOGIC = {"LOGICAL_AND": "and", "LOGICAL_OR": "or", "BITWISE_XOR": "xor", "RIGHT_SHIFT": "shr"}
 
 
-def _unary(name: str, mnemonic: str) -> None:
+def _unary(name: str, mnemonic: str, kinds: Kinds = frozenset()) -> None:
     @operator(name)
     def unary(call: TFLiteCall) -> Node:
-        return call.give(build.apply1(mnemonic, call.real(0)))
+        return _applied(call, mnemonic, kinds)
 
 
-def _binary(name: str, mnemonic: str) -> None:
+def _binary(name: str, mnemonic: str, kinds: Kinds = frozenset()) -> None:
     @operator(name)
     def binary(call: TFLiteCall) -> Node:
-        return call.give(build.apply1(mnemonic, call.real(0), call.real(1)))
+        return _applied(call, mnemonic, kinds)
+
+
+def _applied(call: TFLiteCall, mnemonic: str, kinds: Kinds) -> Node:
+    """An operation of integers as they are stored where they are of these types, else of real
+    numbers.
+    """
+    operands = stored(call, kinds)
+    if operands is not None and call.out().dtype is operands[0].type.dtype:
+        return build.apply1(mnemonic, *operands)
+    return call.give(build.apply1(mnemonic, *(call.real(n) for n in range(len(call)))))
 
 
 def _activated(
@@ -63,7 +76,8 @@ def _activated(
 def _comparison(name: str, direction: str) -> None:
     @operator(name)
     def compared(call: TFLiteCall) -> Node:
-        return build.compare(call.real(0), direction, call.real(1))
+        result = compared_integers(call, direction)
+        return build.compare(call.real(0), direction, call.real(1)) if result is None else result
 
 
 def _logical(name: str, mnemonic: str) -> None:
@@ -74,10 +88,13 @@ def _logical(name: str, mnemonic: str) -> None:
 
 for _name, _mnemonic in _UNARY.items():
     _unary(_name, _mnemonic)
+_unary("NEG", "neg", SIGNED)
 for _name, (_mnemonic, _options, _of_integers) in _ACTIVATED.items():
     _activated(_name, _mnemonic, _options, _of_integers)
-for _name, _mnemonic in _BINARY.items():
-    _binary(_name, _mnemonic)
+_binary("MAXIMUM", "max", SIGNED | {DType.U8})
+_binary("MINIMUM", "min", SIGNED | {DType.U8})
+_binary("FLOOR_MOD", "mod", SIGNED)
+_binary("ATAN2", "atan2")
 for _name, _direction in _COMPARISONS.items():
     _comparison(_name, _direction)
 for _name, _mnemonic in _LOGIC.items():
@@ -93,6 +110,13 @@ def _tabulated(name: str, mnemonic: str, function: Callable[[Array], Array]) -> 
 
 _tabulated("EXP", "exp", np.exp)
 _tabulated("LOG", "log", np.log)
+
+
+@operator("ABS")
+def absolute(call: TFLiteCall) -> Node:
+    """The absolute value."""
+    result = integer_arithmetic.absolute(call)
+    return call.give(build.apply1("abs", call.real(0))) if result is None else result
 
 
 @operator("RSQRT")
@@ -123,17 +147,22 @@ def divide(call: TFLiteCall) -> Node:
 
 @operator("FLOOR_DIV")
 def floor_divide(call: TFLiteCall) -> Node:
-    """The greatest integer that is not above x / y."""
-    x, y = call.real(0), call.real(1)
-    if x.type.dtype.is_float:
-        return call.give(build.apply1("floor", build.div(x, y)))
-    return build.div(build.sub(x, build.apply1("mod", x, y)), y)
-
-
-@operator("FLOOR_MOD")
-def floor_modulus(call: TFLiteCall) -> Node:
-    """The remainder that has the divisor's sign."""
-    return call.give(build.apply1("mod", call.real(0), call.real(1)))
+    """The greatest integer that is not above x / y. Where the quotient of floats is rounded up to
+    an integer, the remainder is nearly y.
+    """
+    operands = stored(call, SIGNED)
+    if operands is not None and call.out().dtype is operands[0].type.dtype:
+        return quotient(*operands)
+    x, y = (build.compute(call.real(n)) for n in range(2))
+    if not x.type.dtype.is_float:
+        return call.give(build.apply1("floor_divide", x, y))
+    exact = build.div(x, y)
+    below = build.apply1("floor", exact)
+    rest, half = build.apply1("abs", build.apply1("mod", x, y)), build.apply1("abs", y)
+    rounded_up = build.apply1(
+        "and", build.compare(exact, "eq", below), build.compare(rest, "gt", build.mul(half, 0.5))
+    )
+    return call.give(build.select(rounded_up, build.sub(below, 1.0), below))
 
 
 @operator("POW")
@@ -160,10 +189,13 @@ def add_many(call: TFLiteCall) -> Node:
 def _selected(name: str) -> None:
     @operator(name)
     def selected(call: TFLiteCall) -> Node:
-        test, x, y = call[0], call.real(1), call.real(2)
+        test, taken = call[0], stored(call, SIGNED | {DType.U8}, first=1)
+        same = taken is not None and call.out().dtype is taken[0].type.dtype
+        x, y = taken if taken is not None and same else (call.real(1), call.real(2))
         if name == "SELECT" and test.type.rank == 1 and x.type.rank > 1:
             test = build.along(test, 0, x.type.rank)
-        return call.give(build.select(test, x, y))
+        chosen = build.select(test, x, y)
+        return chosen if same else call.give(chosen)
 
 
 _selected("SELECT")

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
-from xlac.frontends.tflite.file.tensors import array_of
+from xlac.frontends.tflite.file.tensors import elements
 from xlac.frontends.tflite.quantization import centred, dequantized, scaled
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.dims import Dim
@@ -177,5 +177,5 @@ def _most(call: TFLiteCall, sums: Node, filters: int, bias: int) -> int:
         info = call.info(bias)
         if info.data is None:
             return limit
-        most += int(np.abs(array_of(info).astype(np.int64)).max(initial=0))
+        most += int(np.abs(elements(info)[1]().astype(np.int64)).max(initial=0))
     return min(most, limit)

@@ -143,6 +143,17 @@ def rsqrt(call: TFLiteCall) -> Node | None:
     return build.select(build.compare(x, "eq", 0), 127, result)
 
 
+def absolute(call: TFLiteCall) -> Node | None:
+    """The absolute value; the kernel computes the factor in f32."""
+    found = _quantizations(call, 1)
+    if found is None:
+        return None
+    before, after = found
+    x = build.apply1("abs", build.cast(centred(call[0], before), DType.I32))
+    factor = float(before.scales[0] / after.scales[0])
+    return scaled(x, factor, call.out(), most=1 << call[0].type.dtype.bits + 1)
+
+
 def square_root(call: TFLiteCall) -> Node | None:
     """The square root of real numbers, which the kernel cuts off instead of rounding it."""
     found = _quantizations(call, 1)

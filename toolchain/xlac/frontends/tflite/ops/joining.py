@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.file.tensors import AffineQuantization
+from xlac.frontends.tflite.multiplier import half_away
 from xlac.frontends.tflite.quantization import alike
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
-from xlac.ir.op import normal_axis
+from xlac.ir.op import Array, normal_axis
 from xlac.ops import build
 from xlac.ops.tensor.arrange import PARTS
+from xlac_sdk.dtypes import DType
 
 
 def _alike(call: TFLiteCall) -> bool:
@@ -19,9 +24,26 @@ def _alike(call: TFLiteCall) -> bool:
 
 
 def _moved(call: TFLiteCall, number: int) -> Node:
-    """An input converted to the output's quantization."""
+    """An input converted to the output's quantization: uint8 by a table of its 256 integers, which
+    the kernel computes in f32; int16 as it is stored.
+    """
+    before, after, x = call.info(number).quantization, call.out().quantization, call[number]
+    if before is not None and after is not None and call.out().dtype is x.type.dtype:
+        if x.type.dtype is DType.I16:
+            return x
+        if x.type.dtype is DType.U8 and before.single and after.single:
+            return build.take(build.constant(_table(before, after)), build.cast(x, DType.I32), 0)
     again = call.rescaled(number=number)
     return call.give(call.real(number)) if again is None else again
+
+
+def _table(before: AffineQuantization, after: AffineQuantization) -> Array:
+    """The integers of u8 that stand in another quantization for each of 256: u8[256]."""
+    scale = before.scales[0] * (np.float32(1) / after.scales[0])
+    offset = np.float32(-before.zeros[0]) * scale
+    numbers = half_away(np.arange(256, dtype=np.float32) * scale + offset) + after.zeros[0]
+    table: Array = np.clip(numbers, 0, 255).astype(np.uint8)
+    return table
 
 
 @operator("CONCATENATION", "ConcatenationOptions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
 from xlac.frontends.tflite.ops.convolution import padding, steps
-from xlac.frontends.tflite.quantization import alike, held
+from xlac.frontends.tflite.quantization import held
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -45,21 +45,29 @@ def _counts(call: TFLiteCall, x: Node, result: Node, pads: Pads) -> Node:
 
 @operator("AVERAGE_POOL_2D", "Pool2DOptions")
 def average_pool(call: TFLiteCall) -> Node:
-    """The mean under a window; padding does not count. Means of integers, which include the zero
-    point, round halves away from zero.
+    """The mean under a window; padding does not count. Means of integers are of those that are
+    stored, which include the zero point, and round halves away from zero.
     """
     x, info = call[0], call.out()
     if x.type.dtype.is_float:
         total, pads = _window(call, build.compute(x), "add")
         mean = build.div(total, _counts(call, x, total, pads))
         return call.give(call.activated(mean))
-    if not alike(call.info(0).quantization, call.out().quantization):
+    if not _stored(call):
         total, pads = _window(call, build.compute(call.real(0)), "add")
         return call.give(call.activated(build.div(total, _counts(call, x, total, pads))))
     wide = DType.I32 if x.type.dtype.bits < 32 else x.type.dtype
     total, pads = _window(call, build.cast(x, wide), "add")
     mean = build.div(build.cast(total, DType.F32), _counts(call, x, total, pads))
     return held(build.apply1("round_half_away", mean), info, _bounds(call))
+
+
+def _stored(call: TFLiteCall) -> bool:
+    """Whether x and the result are quantized integers of one type, which the kernels take as they
+    are stored.
+    """
+    before, after = call.info(0).quantization, call.out().quantization
+    return before is not None and after is not None and call[0].type.dtype is call.out().dtype
 
 
 def _bounds(call: TFLiteCall) -> tuple[float, float]:
@@ -70,10 +78,13 @@ def _bounds(call: TFLiteCall) -> tuple[float, float]:
 
 @operator("MAX_POOL_2D", "Pool2DOptions")
 def max_pool(call: TFLiteCall) -> Node:
-    """The largest element under a window."""
+    """The largest element under a window, of integers that which is stored."""
     x = call[0]
-    if alike(call.info(0).quantization, call.out().quantization) and call.activation == "NONE":
+    if call.activation == "NONE" and (_stored(call) or x.type.dtype is call.out().dtype):
         return _window(call, x, "max")[0]
+    if _stored(call):
+        largest = build.cast(_window(call, x, "max")[0], DType.I32)
+        return held(largest, call.out(), _bounds(call))
     return call.give(call.activated(_window(call, call.real(0), "max")[0]))
 
 

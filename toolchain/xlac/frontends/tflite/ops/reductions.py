@@ -11,6 +11,7 @@ from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.multiplier import Multiplier, multiplier
 from xlac.frontends.tflite.quantization import alike, scaled
 from xlac.frontends.tflite.registry import operator
+from xlac.frontends.tflite.stored_integers import reduced_product
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -38,6 +39,10 @@ def _reduction(name: str, mnemonic: str) -> None:
             total = _total(call, axes, keep, mnemonic == "mean")
             if total is not None:
                 return total
+        if axes and mnemonic == "prod":
+            product = reduced_product(call, axes, keep)
+            if product is not None:
+                return product
         x = call.real(0)
         if not axes:
             return call.give(x)

@@ -8,6 +8,7 @@ from xlac.frontends.tflite.call import TFLiteCall
 from xlac.frontends.tflite.quantization import alike
 from xlac.frontends.tflite.registry import operator
 from xlac.ir.graph import Node
+from xlac.ir.op import Array
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
@@ -16,11 +17,53 @@ SIDE = 1 << 20  # height or width of a result, at most
 
 @operator("RESIZE_BILINEAR", "ResizeBilinearOptions")
 def resize_bilinear(call: TFLiteCall) -> Node:
-    """Height and width interpolated between their neighbours."""
+    """Height and width interpolated between their neighbours: of int8 and int16 in integers, of
+    uint8 in real numbers that are then rounded.
+    """
     same = alike(call.info(0).quantization, call.out().quantization)
-    if same and call[0].type.dtype in (DType.I8, DType.U8, DType.I16):
+    if same and call[0].type.dtype in (DType.I8, DType.I16):
         return _integers(call)
+    if same and call[0].type.dtype is DType.U8:
+        return _bytes(call)
     return call.give(_resized(call, call.real(0), "linear", "round_prefer_floor"))
+
+
+def _bytes(call: TFLiteCall) -> Node:
+    """Integers of u8 interpolated in f32, in the order of the kernel, whose roundings decide where
+    a result lies in the middle of two integers.
+    """
+    x = build.cast(call[0], DType.F32)
+    rows, columns = (
+        _places(call, axis, size) for axis, size in zip((1, 2), _sizes(call), strict=True)
+    )
+    total: Node | None = None
+    for column, across in columns:
+        for row, down in rows:
+            there = build.take(build.take(x, build.constant(row), 1), build.constant(column), 2)
+            part = build.mul(there, build.constant(down.reshape(1, -1, 1, 1)))
+            part = build.mul(part, build.constant(across.reshape(1, 1, -1, 1)))
+            total = part if total is None else build.add(total, part)
+    assert total is not None
+    return build.cast(build.add(total, 0.5), DType.U8)
+
+
+def _places(call: TFLiteCall, axis: int, size: int) -> list[tuple[Array, Array]]:
+    """The neighbours of each place of an axis, i64[size], and their weights, f32[size]."""
+    old, one = call[0].shape[axis], np.float32(1)
+    if not isinstance(old, int) or size < 1 or not old:
+        call.fail(f"height and width of {call[0].type} must be known, and not 0")
+    scale = np.float32(old) / np.float32(size)
+    if call.option("align_corners") and size > 1:
+        scale = np.float32(old - 1) / np.float32(size - 1)
+    at = np.arange(size, dtype=np.float32)
+    if call.option("half_pixel_centers"):
+        at = (at + np.float32(0.5)) * scale - np.float32(0.5)
+    else:
+        at = at * scale
+    low = np.maximum(np.floor(at), 0).astype(np.int64)
+    high = np.clip(np.ceil(at), 0, old - 1).astype(np.int64)
+    part = at - low.astype(np.float32)
+    return [(np.minimum(low, old - 1), one - part), (high, part)]
 
 
 ONE = 1 << 10  # integer weights have 10 fractional bits
