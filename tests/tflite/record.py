@@ -24,8 +24,11 @@ OTHERS = {
     # the kernel quantizes x at run time, to 8 bits; we multiply it as it is
     "FULLY_CONNECTED_dynamic",
     # LiteRT 2.3 reads these as uint8, which later versions do not
-    "SUM_i8_False", "SUM_i8_True", "SUM_i16_False", "SUM_i16_True",
-}  # fmt: skip
+    "SUM_i8_False",
+    "SUM_i8_True",
+    "SUM_i16_False",
+    "SUM_i16_True",
+}
 """Cases in which we differ on purpose; test_tflite_operators.py compares them with NumPy."""
 
 

@@ -21,9 +21,14 @@ from xlac_sdk.dtypes import DType
 Kinds = frozenset[DType]
 
 _UNARY = {
-    "CEIL": "ceil", "COS": "cos", "FLOOR": "floor",
-    "ROUND": "round", "SIGN": "sign", "SIN": "sin", "SQUARE": "square",
-}  # fmt: skip
+    "CEIL": "ceil",
+    "COS": "cos",
+    "FLOOR": "floor",
+    "ROUND": "round",
+    "SIGN": "sign",
+    "SIN": "sin",
+    "SQUARE": "square",
+}
 _ACTIVATED: dict[str, tuple[str, str, Callable[[TFLiteCall], Node | None]]] = {
     "ADD": ("add", "AddOptions", lambda call: integer_arithmetic.added(call, 1)),
     "SUB": ("sub", "SubOptions", lambda call: integer_arithmetic.added(call, -1)),
