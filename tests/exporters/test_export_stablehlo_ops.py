@@ -5,38 +5,17 @@ own importer reads them.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from stablehlo_runs import read_back, run
+from stablehlo_runs import flushed, read_back, run
 
-from xlac.debug.conformance import OperationCase, bound_of, cases, difference, model_of
+from xlac.debug.conformance import OperationCase, cases, difference, model_of
 from xlac.exporters.stablehlo import text
 from xlac.ir.op import OPS
-from xlac_sdk.dtypes import DType
 
 ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
 SOME = 1
-
-
-def flushed(case: OperationCase) -> OperationCase:
-    """The case without denormals, which XLA's CPU client takes for 0."""
-    least = {DType.F32: np.finfo(np.float32).tiny, DType.BF16: np.finfo(np.float32).tiny}
-    inputs = []
-    for array in case.inputs:
-        tiny = least.get(DType.of(array.dtype), 0.0)
-        small = np.abs(array.astype(np.float64)) < tiny
-        inputs.append(np.where(small, np.zeros_like(array), array) if small.any() else array)
-    if all(a is b for a, b in zip(inputs, case.inputs, strict=True)):
-        return case
-    with np.errstate(all="ignore"):
-        found = case.op.evaluate(*inputs)
-    expected = tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
-    return replace(
-        case, inputs=tuple(inputs), expected=expected, bound=bound_of(case.op, tuple(inputs))
-    )
 
 
 def compared(chosen: list[OperationCase], again: Path | None = None) -> None:

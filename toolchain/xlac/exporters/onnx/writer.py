@@ -14,9 +14,10 @@ from onnx import TensorProto, helper
 
 from xlac.exporters.graph_writer import GraphWriter
 from xlac.exporters.onnx.written import REFUSED, WRITTEN
+from xlac.exporters.open_sizes import SizeWriter, held
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.composite import Composite
-from xlac.ir.dims import UNBOUNDED, Dim, Quotient, Shape, Sym, Symbol, symbols
+from xlac.ir.dims import UNBOUNDED, Dim, Shape, Sym, Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
 from xlac.ir.types import Type
@@ -63,7 +64,7 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
     return add
 
 
-class OnnxWriter(GraphWriter[str]):
+class OnnxWriter(GraphWriter[str], SizeWriter[str]):
     """One ONNX graph. Rules write to the current subgraph."""
 
     def __init__(self, graph: Graph) -> None:
@@ -148,41 +149,28 @@ class OnnxWriter(GraphWriter[str]):
         text = str(size)
         if text not in self._sizes:
             with self.outermost():
-                self._sizes[text] = self._sum(size)
+                self._sizes[text] = self.value(size)
         return self._sizes[text]
 
-    def _sum(self, size: Sym) -> str:
-        total = ""
-        for monomial, factor in size.parts:
-            term = "" if factor == 1 and monomial else self.constant([factor])
-            for atom in monomial:
-                if isinstance(atom, Symbol):
-                    value = self._symbol(atom)
-                else:
-                    assert isinstance(atom, Quotient)
-                    value = self.op("Div", self.size(atom.dividend), self.constant([atom.divisor]))
-                term = self.op("Mul", term, value) if term else value
-            total = self.op("Add", total, term) if total else term
-        return total
+    # ---- the arithmetic of sizes
 
-    def _symbol(self, symbol: Symbol) -> str:
-        """A symbol, computed from an axis of an input whose size is linear in it."""
-        candidates: list[tuple[int, str, int, int, int]] = []
-        for node in self._inputs:
-            for axis, size in enumerate(node.shape):
-                if isinstance(size, Sym) and symbols(size) == {symbol}:
-                    parts = dict(size.parts)
-                    factor, rest = parts.pop((symbol,), 0), parts.pop((), 0)
-                    if factor and not parts:
-                        candidates.append(
-                            (abs(rest) + abs(factor - 1), param(node).name, axis, factor, rest)
-                        )
-        if not candidates:
-            raise Unsaid(f"no input has an axis of size {symbol.name}")
-        _, name, axis, factor, rest = min(candidates)
-        value = self.op("Shape", name, start=axis, end=axis + 1)
-        value = self.op("Sub", value, self.constant([rest])) if rest else value
-        return self.op("Div", value, self.constant([factor])) if factor != 1 else value
+    def number(self, value: int) -> str:
+        return self.constant([value])
+
+    def symbol(self, symbol: Symbol) -> str:
+        at = held(symbol, self._inputs)
+        value = self.op("Shape", param(at.node).name, start=at.axis, end=at.axis + 1)
+        value = self.op("Sub", value, self.constant([at.rest])) if at.rest else value
+        return self.op("Div", value, self.constant([at.factor])) if at.factor != 1 else value
+
+    def added(self, x: str, y: str) -> str:
+        return self.op("Add", x, y)
+
+    def multiplied(self, x: str, y: str) -> str:
+        return self.op("Mul", x, y)
+
+    def divided(self, x: str, by: int) -> str:
+        return self.op("Div", x, self.constant([by]))
 
     # ---- subgraphs ---------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Exports a model as StableHLO text: one function, with weights as constants and known sizes."""
+"""Exports a model as StableHLO text: one function, with weights as constants and open sizes."""
 
 from xlac.exporters.stablehlo.module import text, write
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.scalars import compared
+from xlac.exporters.stablehlo.views import reshaped, spread, windowed
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
@@ -48,10 +48,10 @@ def scan(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
     """
     op = node.op
     assert isinstance(op, Scan) and isinstance(op.body, Graph)
-    body, length, end = op.body, int(str(op.length)), op.carries + op.scanned
+    body, end = op.body, op.carries + op.scanned
     carry, xs, rest = operands[: op.carries], operands[op.carries : end], operands[end:]
     stacks = [empty(w, type) for type in node.results[op.carries :]]
-    zero, one, count = (w.constant(n, DType.I64) for n in (0, 1, length))
+    zero, one, count = (w.sizes.value(n) for n in (0, 1, op.length))
     state = [zero, *carry, *stacks]
     types = [s.type for s in state]
 
@@ -77,28 +77,20 @@ def scan(w: StableHloWriter, node: Node, *operands: SsaValue) -> list[SsaValue]:
 
 
 def empty(w: StableHloWriter, type: Type) -> SsaValue:
-    """An uninitialized tensor."""
-    return w.op(
-        "broadcast_in_dim", [w.constant(0, type.dtype)], type, f"broadcast_dimensions = {ints(())}"
-    )
+    """A tensor of zeros, of which every element is written later."""
+    return spread(w, w.constant(0, type.dtype), type, ())
 
 
 def sliced(w: StableHloWriter, x: SsaValue, at: SsaValue, zero: SsaValue) -> SsaValue:
     """Slice `at` of x along axis 0, without the axis."""
-    shape = tuple(int(str(n)) for n in x.type.shape[1:])
-    starts = [at, *[zero] * len(shape)]
-    row = w.op(
-        "dynamic_slice",
-        [x, *starts],
-        x.type.with_shape((1, *shape)),
-        f"slice_sizes = {ints((1, *shape))}",
-    )
-    return w.op("reshape", [row], x.type.with_shape(shape))
+    shape = x.type.shape[1:]
+    row = windowed(w, x, [at, *[zero] * len(shape)], (1, *shape))
+    return reshaped(w, row, shape)
 
 
 def written(
     w: StableHloWriter, stack: SsaValue, part: SsaValue, at: SsaValue, zero: SsaValue
 ) -> SsaValue:
     """The stack with slice `at` along axis 0 replaced."""
-    row = w.op("reshape", [part], part.type.with_shape((1, *part.type.shape)))
+    row = reshaped(w, part, (1, *part.type.shape))
     return w.op("dynamic_update_slice", [stack, row, at, *[zero] * part.type.rank], stack.type)

@@ -7,12 +7,12 @@ from typing import Any
 
 from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.reductions import combination
+from xlac.exporters.stablehlo.views import alike, is_open, windowed
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Node, zeros
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.tensor.index import along_vector, clamped_starts
-from xlac_sdk.dtypes import DType
 
 
 def numbers(**named: Any) -> str:
@@ -38,13 +38,10 @@ def gather(w: StableHloWriter, node: Node, x: SsaValue, indices: SsaValue) -> Ss
         start_index_map=op.start_index_map,
         index_vector_dim=op.index_vector_dim,
     )
-    sizes = f"slice_sizes = {ints(op.slice_sizes)}, indices_are_sorted = false"
-    return w.op(
-        "gather",
-        [x, indices],
-        node.type,
-        f"dimension_numbers = #stablehlo.gather<{given}>, {sizes}",
-    )
+    text = f"dimension_numbers = #stablehlo.gather<{given}>, indices_are_sorted = false"
+    if is_open(op.slice_sizes):
+        return w.op("dynamic_gather", [x, indices, w.sizes.vector(op.slice_sizes)], node.type, text)
+    return w.op("gather", [x, indices], node.type, f"{text}, slice_sizes = {ints(op.slice_sizes)}")
 
 
 @rule("scatter")
@@ -96,29 +93,10 @@ def combined(
     return w.many("scatter", operands, results, text, [body])
 
 
-def alike(w: StableHloWriter, starts: Sequence[SsaValue]) -> list[SsaValue]:
-    """Starts of one element type; a u64 beyond i64 becomes the largest i64, which is clamped
-    equally.
-    """
-    if len({s.type.dtype for s in starts}) <= 1:
-        return [*starts]
-    converted = []
-    for start in starts:
-        if start.type.dtype is DType.U64:
-            start = w.op("minimum", [start, w.constant(2**63 - 1, DType.U64)], start.type)
-        converted.append(w.op("convert", [start], Type(DType.I64)))
-    return converted
-
-
 @rule("dyn_slice")
 def dyn_slice(w: StableHloWriter, node: Node, x: SsaValue, *starts: SsaValue) -> SsaValue:
     """dynamic_slice, which also clamps the slice; starts of one integer type."""
-    return w.op(
-        "dynamic_slice",
-        [x, *alike(w, starts)],
-        node.type,
-        f"slice_sizes = {ints(node.shape)}",  # type: ignore[arg-type]
-    )
+    return windowed(w, x, starts, node.shape)
 
 
 @rule("dyn_update")

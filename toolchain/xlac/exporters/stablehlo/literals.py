@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from xlac.ir.dims import static
+from xlac.exporters.unsaid import Unsaid
+from xlac.ir.dims import Dim, Sym
 from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
@@ -22,8 +23,9 @@ def element_text(dtype: DType) -> str:
 
 
 def type_text(type: Type) -> str:
-    """A type such as `tensor<2x3xf32>`."""
-    return f"tensor<{''.join(f'{n}x' for n in static(type.shape))}{element_text(type.dtype)}>"
+    """A type such as `tensor<2x3xf32>`; an open size is `?`."""
+    sizes = "".join(f"{n if isinstance(n, int) else '?'}x" for n in type.shape)
+    return f"tensor<{sizes}{element_text(type.dtype)}>"
 
 
 def constant_text(array: Array) -> str:
@@ -65,15 +67,22 @@ def _nested(items: list[str], shape: tuple[int, ...]) -> str:
     return f"[{', '.join(rows)}]"
 
 
-def ints(values: Iterable[int]) -> str:
-    """A list of 64-bit integers as an attribute."""
-    listed = ", ".join(map(str, values))
+def ints(values: Iterable[Dim]) -> str:
+    """A list of 64-bit integers as an attribute. Raises Unsaid for an open size."""
+    listed = ", ".join(map(str, map(known, values)))
     return f"array<i64: {listed}>" if listed else "array<i64>"
 
 
-def pairs(low: Iterable[int], high: Iterable[int]) -> str:
-    """Padding as an attribute: a matrix of two columns."""
-    rows = [f"[{a}, {b}]" for a, b in zip(low, high, strict=True)]
+def known(size: Dim) -> int:
+    """The number that a size is. Raises Unsaid for an open one."""
+    if isinstance(size, Sym):
+        raise Unsaid(f"{size} is an attribute of it, which must be a number")
+    return size
+
+
+def pairs(low: Iterable[Dim], high: Iterable[Dim]) -> str:
+    """Padding as an attribute: a matrix of two columns. Raises Unsaid for an open size."""
+    rows = [f"[{known(a)}, {known(b)}]" for a, b in zip(low, high, strict=True)]
     return (
         f"dense<[{', '.join(rows)}]> : tensor<{len(rows)}x2xi64>"
         if rows

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,15 @@ from xlac.exporters.stablehlo import control, index, order, reductions, scalars,
 from xlac.exporters.stablehlo.literals import type_text
 from xlac.exporters.stablehlo.writer import StableHloWriter
 from xlac.exporters.unsaid import refuse
+from xlac.ir.dims import symbols
 from xlac.ir.graph import Node
 from xlac.model import Model
-from xlac.passes.specialize import substituted
+from xlac.ops.tensor.leaf import param
 from xlac.spec.text.write import quoted
 from xlac.support.whole_files import replacing
 
+WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+LONGEST = 200  # characters of a size that the importer reads
 # importing them registers the rules
 FAMILIES = (control, index, order, reductions, scalars, sums, views)
 
@@ -50,25 +53,21 @@ def lines(model: Model) -> Iterator[str]:
 
 
 def _parts(model: Model) -> list[Any]:
-    """The lines of the module, each as text or as a function that makes it. Open sizes are fixed at
-    their `opt`.
-    """
-    if model.dims:
-        sizes = {name: symbol.opt for name, symbol in model.dims.items()}
-        model = replace(model, graph=substituted(model.graph, sizes), dims={})
+    """The lines of the module, each as text or as a function that makes it."""
     writer = StableHloWriter(lambda name: np.asarray(model.weights[name]))
     inputs = model.graph.inputs
     values: dict[Node, Any] = {}
     for node in inputs:
         values[node] = writer.argument(node)
+    writer.sizes.declare(model.dims, {node: values[node] for node in inputs})
     for node in model.graph.nodes():
         if node not in values:
             values[node] = writer.node(node, values)
     refuse(writer.problems, "XL7402", "StableHLO")
-    given = ", ".join(f"{values[n].name}: {type_text(n.type)}" for n in inputs)
+    given = ", ".join(f"{values[n].name}: {type_text(n.type)} {{{_interface(n)}}}" for n in inputs)
     results = [values[n] for n in model.graph.outputs.values()]
     result_types = ", ".join(
-        f"{type_text(v.type)} {{jax.result_info = {quoted(name)}}}"
+        f"{type_text(v.type)} {{jax.result_info = {quoted(name)}, xlac.name = {quoted(name)}}}"
         for name, v in zip(model.graph.outputs, results, strict=True)
     )
     names, ends = ", ".join(v.name for v in results), ", ".join(type_text(v.type) for v in results)
@@ -80,3 +79,14 @@ def _parts(model: Model) -> list[Any]:
         "  }",
         "}",
     ]
+
+
+def _interface(node: Node) -> str:
+    """The attributes of an argument: its name, which tools of MLIR replace in the text, and its
+    sizes where some are open.
+    """
+    name, sizes = f"xlac.name = {quoted(param(node).name)}", [*map(str, node.shape)]
+    names = [s.name for size in node.shape for s in symbols(size)]
+    if not names or not all(map(WORD.fullmatch, names)) or max(map(len, sizes)) > LONGEST:
+        return name
+    return f"{name}, xlac.sizes = [{', '.join(map(quoted, sizes))}]"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from xlac.exporters.stablehlo.literals import ints
 from xlac.exporters.stablehlo.scalars import compared
+from xlac.exporters.stablehlo.views import sliced
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
@@ -45,10 +43,12 @@ def sort(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     )
     if op.kept is None:
         return sorted_values
-    shape: Any = node.results[0].shape
-    ends = f"start_indices = {ints([0] * len(shape))}, limit_indices = {ints(shape)}"
-    given = f"{ends}, strides = {ints([1] * len(shape))}"
-    return [w.op("slice", [x], t, given) for x, t in zip(sorted_values, node.results, strict=True)]
+    shape = node.results[0].shape
+    zeros, ones = [0] * len(shape), [1] * len(shape)
+    return [
+        sliced(w, x, zeros, shape, ones, t)
+        for x, t in zip(sorted_values, node.results, strict=True)
+    ]
 
 
 def first(w: StableHloWriter, a: SsaValue, b: SsaValue) -> SsaValue:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlac.exporters.stablehlo.literals import ints, pairs
-from xlac.exporters.stablehlo.scalars import SAME, converted
+from xlac.exporters.stablehlo.scalars import SAME, compared, converted
+from xlac.exporters.stablehlo.views import spread, windowed
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
@@ -90,10 +91,12 @@ def cumulative(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
     dtype = x.type.dtype
     kind = dtype.compute
     x = converted(w, x, kind)
-    count = int(str(x.type.shape[op.axis]))
+    count = x.type.shape[op.axis]
     filler = w.constant(numeric.identity(op.combine, kind), kind)
-    if op.exclusive and count:
+    if op.exclusive and count != 0:
         x = _moved(w, x, 1, op, filler)
+    if not isinstance(count, int):
+        return converted(w, _doubled(w, x, op, filler), dtype)
     reach = 1
     while reach < count:
         x = w.op(SAME[op.combine], [x, _moved(w, x, reach, op, filler)], x.type)
@@ -113,3 +116,35 @@ def _moved(w: StableHloWriter, x: SsaValue, by: int, op: Any, filler: SsaValue) 
         f"{ints([0] * rank)}"
     )
     return w.op("pad", [x, filler], x.type, text)
+
+
+def _doubled(w: StableHloWriter, x: SsaValue, op: Any, filler: SsaValue) -> SsaValue:
+    """The running combination along an axis of open size: distances double in a loop, by
+    a product, as jaxlib 0.10 aborts for a counter that is added to itself.
+    """
+    shape, rank = x.type.shape, x.type.rank
+    zero, one, two = map(w.sizes.number, range(3))
+    count = w.sizes.value(shape[op.axis])
+    state = [one, x]
+    types = [s.type for s in state]
+
+    def test(reach: SsaValue, x: SsaValue) -> list[SsaValue]:
+        return [compared(w, "lt", reach, count)]
+
+    def run(reach: SsaValue, x: SsaValue) -> list[SsaValue]:
+        outside = spread(w, filler, x.type, ())
+        twice = [2 * n if a == op.axis else n for a, n in enumerate(shape)]
+        parts = [x, outside] if op.reverse else [outside, x]
+        both = w.op(
+            "concatenate", parts, x.type.with_shape(tuple(twice)), f"dimension = {op.axis} : i64"
+        )
+        first = reach if op.reverse else w.op("subtract", [count, reach], reach.type)
+        starts = [first if a == op.axis else zero for a in range(rank)]
+        moved = windowed(w, both, starts, shape)
+        return [
+            w.op("multiply", [reach, two], reach.type),
+            w.op(SAME[op.combine], [x, moved], x.type),
+        ]
+
+    regions = [w.region(types, test), w.region(types, run)]
+    return w.many("while", state, types, regions=regions)[1]

@@ -6,7 +6,9 @@ from typing import Any
 
 from xlac.exporters.stablehlo.erf import erf
 from xlac.exporters.stablehlo.writer import SsaValue, StableHloWriter, rule
+from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
+from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 SAME = {
@@ -93,5 +95,30 @@ def converted(w: StableHloWriter, x: SsaValue, new: DType) -> SsaValue:
 
 @rule("bitcast")
 def bitcast(w: StableHloWriter, node: Node, x: SsaValue) -> SsaValue:
-    """bitcast_convert; the widths' ratio is the last axis, as here."""
-    return w.op("bitcast_convert", [x], node.type)
+    """bitcast_convert; the widths' ratio is the last axis, as here. JAX refines no such axis for
+    open sizes: there it is made and taken away by shifts.
+    """
+    old, new = x.type.dtype, node.type.dtype
+    if old.bits == new.bits or not any(isinstance(n, Sym) for n in node.type.shape):
+        return w.op("bitcast_convert", [x], node.type)
+    wide, narrow = (DType(f"u{max(old.bits, new.bits)}"), DType(f"u{min(old.bits, new.bits)}"))
+    source = node.inputs[0]
+    bits = build.apply1("bitcast", source, dtype=DType(f"u{old.bits}"))
+    count, last = wide.bits // narrow.bits, source.type.rank - 1
+    if new.bits < old.bits:
+        low = build.constant(2**narrow.bits - 1, wide)
+        parts = [
+            build.apply1("and", build.apply1("shr", bits, n * narrow.bits), low)
+            for n in range(count)
+        ]
+        each = [build.reshape(build.cast(p, narrow), (*source.shape, 1)) for p in parts]
+        whole = build.concat(each, last + 1)
+    else:
+        pieces = [
+            build.cast(build.reshape(build.cut(bits, last, n, n + 1), source.shape[:-1]), wide)
+            for n in range(count)
+        ]
+        whole = pieces[0]
+        for n, piece in enumerate(pieces[1:], 1):
+            whole = build.apply1("or", whole, build.apply1("shl", piece, n * narrow.bits))
+    return w.subgraph(build.apply1("bitcast", whole, dtype=new), {source: x})

@@ -14,6 +14,7 @@ import numpy as np
 from xlac.exporters.graph_writer import GraphWriter
 from xlac.exporters.spec.names import clean
 from xlac.exporters.stablehlo.literals import constant_text, type_text
+from xlac.exporters.stablehlo.sizes import WrittenSizes
 from xlac.ir.graph import Node, walk
 from xlac.ir.op import Array
 from xlac.ir.types import Type
@@ -58,6 +59,7 @@ class StableHloWriter(GraphWriter[SsaValue]):
         self.lines: list[str | Callable[[], str]] = []
         self.indent = "    "
         self.weights = weights
+        self.sizes = WrittenSizes(self)
         self._taken: set[str] = set()
 
     def fresh(self, wanted: str) -> str:

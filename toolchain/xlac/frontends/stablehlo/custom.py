@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import lcm
 
 from xlac.frontends.known import DataDependent, NeedsValue
+from xlac.frontends.stablehlo.scope import Narrower
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.frontends.stablehlo.values import Token
-from xlac.ir.dims import Sym
+from xlac.ir.dims import UNBOUNDED, Sym, symbols
+from xlac.ir.graph import Node
 from xlac.ops.scalar.comparison import Compare
 
 
@@ -32,6 +35,8 @@ def shape_assertion(site: OperationSite) -> Built:
     """
     node = site.real(0).node
     known = site.importer.known
+    if isinstance(node.op, Compare):
+        narrowed(site, node)
     if isinstance(node.op, Compare) and node.op.direction == "eq":
         try:
             (first,), (second,) = (known.dims(side) for side in node.inputs)
@@ -43,7 +48,55 @@ def shape_assertion(site: OperationSite) -> Built:
         holds = bool(known.array(node))
     except (NeedsValue, DataDependent):
         return []
-    return [] if holds else site.fail(site.word("error_message", "an assertion on sizes fails"))
+    return [] if holds else site.fail(told(site))
+
+
+def narrowed(site: OperationSite, node: Node) -> None:
+    """Raises Narrower where a comparison asserts more of a single symbol than is known of it."""
+    first, second = node.inputs
+    direction = node.op.direction  # type: ignore[attr-defined]
+    known = site.importer.known
+    divided = direction == "eq" and first.op.mnemonic == "rem"
+    try:
+        (size,) = known.dims(first.inputs[0] if divided else first)
+        (number,) = known.dims(first.inputs[1] if divided else second)
+        if divided and known.dims(second) != (0,):
+            return
+    except (NeedsValue, DataDependent, ValueError):
+        return
+    if isinstance(size, int) and not divided:
+        size, number, direction = number, size, MIRRORED[direction]
+    if not isinstance(size, Sym) or not isinstance(number, int) or len(symbols(size)) != 1:
+        return
+    (symbol,) = symbols(size)
+    if size != Sym((((symbol,), 1),)):
+        return
+    low, high, by = symbol.min, symbol.max, symbol.multiple_of
+    if divided:
+        by = lcm(by, number) if 0 < number <= UNBOUNDED else by
+    elif direction in ("ge", "gt"):
+        low = max(low, number + (direction == "gt"))
+    elif direction in ("le", "lt"):
+        high = min(high, number - (direction == "lt"))
+    if (low, high, by) != (symbol.min, symbol.max, symbol.multiple_of):
+        raise Narrower(symbol.name, low, high, by)
+
+
+MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq", "ne": "ne"}
+
+
+def told(site: OperationSite) -> str:
+    """The message of an assertion that fails, with the numbers that it shows as {0}, {1} and so
+    on.
+    """
+    message = site.word("error_message", "an assertion on sizes fails")
+    for number in range(1, len(site.operands)):
+        try:
+            value: object = site.importer.known.dims(site.real(number).node)[0]
+        except (NeedsValue, DataDependent, IndexError):
+            continue
+        message = message.replace(f"{{{number - 1}}}", str(value))
+    return message
 
 
 CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(

@@ -13,17 +13,17 @@ import numpy as np
 
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
 from xlac.frontends.produced import verified
-from xlac.frontends.sizes import sized
 from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.produced import PRODUCED
-from xlac.frontends.stablehlo.scope import Unequal
+from xlac.frontends.stablehlo.scope import Narrower, Unequal
+from xlac.frontends.stablehlo.sizes import ArgumentSizes, LearnedSizes
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
 from xlac.frontends.stablehlo.text.errors import TEXT, MlirSource
 from xlac.frontends.stablehlo.text.parser import parse
 from xlac.frontends.stablehlo.text.syntax import MlirFunction, Module, TensorType, ValueType
 from xlac.frontends.stablehlo.values import Several, Token, TypedTensor, Value
-from xlac.ir.dims import UNBOUNDED, Dim, Shape, Sym, Symbol, substitute, symbol, symbols
+from xlac.ir.dims import Dim, Shape, Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.model import Model
@@ -43,12 +43,15 @@ def load(
     module = parse(read)
     unsupported(read, module, TABLE, REFUSED)
     main = entry(read, module)
-    equal: dict[str, Dim] = {}
+    learned = LearnedSizes()
     for _ in range(ROUNDS):
         try:
-            return Import(read, module, main, dims, params, equal).model()
+            sizes = ArgumentSizes(read, main.at, dims, learned)
+            return Import(read, module, main, sizes, params).model()
         except Unequal as unequal:
-            united(equal, unequal, read, main)
+            united(learned.equal, unequal, read, main)
+        except Narrower as narrower:
+            learned.narrow(narrower)
     raise SourceError(
         Diagnostic("XL7212", "its sizes depend on each other in a cycle", read.span(main.at))
     )
@@ -108,6 +111,30 @@ def is_name(info: str) -> bool:
     return info.isidentifier() and info != "result" and not re.fullmatch(r"out\d+", info)
 
 
+def labelled(main: MlirFunction) -> list[tuple[str, ValueType, object]]:
+    """The arguments of a function: their names, as `xlac.name` states them where all do, their
+    types, and their attributes `xlac.sizes`.
+    """
+    stated = [given.get("xlac.name") for given in main.attributes]
+    known = all(isinstance(n, str) and n for n in stated) and len({*stated}) == len(stated)
+    return [
+        (str(name) if known else value.lstrip("%"), type, given.get("xlac.sizes"))
+        for name, (value, type), given in zip(stated, main.arguments, main.attributes, strict=True)
+    ]
+
+
+def result_names(main: MlirFunction, count: int) -> list[str]:
+    """The names that the text states for results, "" where it states none: all of them as
+    `xlac.name`, or some as `jax.result_info`.
+    """
+    given = main.results if len(main.results) == count else ({},) * count
+    names = [each.get("xlac.name") for each in given]
+    if all(isinstance(n, str) and n for n in names) and len({*names}) == count:
+        return [str(name) for name in names]
+    infos = [info if isinstance(info := each.get("jax.result_info"), str) else "" for each in given]
+    return [info if is_name(info) and infos.count(info) == 1 else "" for info in infos]
+
+
 def lone(size: Dim) -> Symbol | None:
     """The symbol that a size consists of; None for other expressions."""
     open_symbols = symbols(size)
@@ -125,31 +152,30 @@ class Import:
         source: MlirSource,
         module: Module,
         main: MlirFunction,
-        dims: Mapping[str, Any],
+        sizes: ArgumentSizes,
         params: Mapping[str, object],
-        equal: Mapping[str, Dim],
     ) -> None:
         self.source, self.main = source, main
-        self.dims, self.params, self.equal = dims, dict(params), equal
+        self.sizes, self.params = sizes, dict(params)
         self.importer = StablehloImporter(source, module, TABLE)
         self.inputs: list[Node] = []
 
     def model(self) -> Model:
         """The model of the module's main function. Raises SourceError, UnsupportedError."""
-        arguments = [self._argument(name, type) for name, type in self.main.arguments]
+        arguments = [self._argument(*each) for each in labelled(self.main)]
         if self.params:
             name = next(iter(self.params))
             self.source.fail("XL6001", f"there is no input {name!r} to fix", self.main.at)
         results = self.importer.body(self.main, arguments)
         outputs: dict[str, Node] = {}
-        infos = self.main.infos
-        if len(infos) != len(results):
-            infos = ("",) * len(results)
-        for value, info in zip(results, infos, strict=True):
+        names = result_names(self.main, len(results))
+        for value, stated in zip(results, names, strict=True):
             for tensor in tensors_in(value):
                 name = f"out{len(outputs)}"
-                if isinstance(value, TypedTensor) and is_name(info) and infos.count(info) == 1:
-                    name = info
+                if isinstance(value, TypedTensor) and stated:
+                    name = stated
+                while name in outputs:
+                    name += "_"
                 outputs[name] = self._output(outward(tensor), name)
         if not outputs:
             self.source.fail("XL7207", "the function gives no tensor", self.main.at)
@@ -157,7 +183,7 @@ class Import:
         graph = verified(Graph(name, tuple(self.inputs), outputs), PRODUCED, "StableHLO")
         open_ = {
             s.name: s
-            for node in graph.nodes()
+            for node in (*graph.nodes(), *graph.inputs)
             for t in node.results
             for size in t.shape
             for s in symbols(size)
@@ -167,18 +193,20 @@ class Import:
     def _output(self, node: Node, name: str) -> Node:
         return node
 
-    def _argument(self, name: str, type: ValueType) -> Value:
-        label = name.lstrip("%")
+    def _argument(self, label: str, type: ValueType, stated: object) -> Value:
         if isinstance(type, TensorType):
-            return self._input(label, type)
+            return self._input(label, type, stated)
         if not hasattr(type, "items"):
             return Token()
         return Several(
-            tuple(self._argument(f"{label}_{n}", item) for n, item in enumerate(type.items))  # type: ignore[union-attr]
+            tuple(
+                self._argument(f"{label}_{n}", item, None)
+                for n, item in enumerate(type.items)  # type: ignore[union-attr]
+            )
         )
 
-    def _input(self, label: str, type: TensorType) -> TypedTensor:
-        shape = tuple(self._size(label, axis, n, type) for axis, n in enumerate(type.shape))
+    def _input(self, label: str, type: TensorType, stated: object) -> TypedTensor:
+        shape = self.sizes.shape(label, type, stated)
         whole: Shape = (*shape, 2) if type.element.complex else shape
         outer = Type(type.element.dtype, whole)
         if label in self.params:
@@ -201,20 +229,6 @@ class Import:
                 self.main.at,
             )
         return build.constant(array)
-
-    def _size(self, label: str, axis: int, size: int | None, type: TensorType) -> Dim:
-        if size is not None:
-            return size
-        name = f"{label}_{axis}"
-        if name in self.dims:
-            return sized(name, self.dims[name])
-        most = type.bounds[axis] if axis < len(type.bounds) else None
-        if name in self.equal:
-            solved = self.equal[name]
-            while symbols(solved) & {s for s in symbols(solved) if s.name in self.equal}:
-                solved = substitute(solved, self.equal)
-            return substitute(solved, {n: sized(n, v) for n, v in self.dims.items()})
-        return symbol(name, 0, most or UNBOUNDED, opt=1)
 
 
 def inward(node: Node, type: TensorType) -> TypedTensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xlac.frontends.stablehlo.text.syntax import Operation
 from xlac.frontends.stablehlo.values import Value, nodes_of, rebuilt
-from xlac.ir.dims import Dim
+from xlac.ir.dims import UNBOUNDED, Dim
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import Const, Param
@@ -22,6 +23,16 @@ class Unequal(Exception):
     def __init__(self, first: Dim, second: Dim) -> None:
         super().__init__(f"{first} is {second}")
         self.first, self.second = first, second
+
+
+@dataclass(eq=False)
+class Narrower(Exception):
+    """A range of a symbol that the program asserts."""
+
+    name: str
+    low: int = 0
+    high: int = UNBOUNDED
+    multiple_of: int = 1
 
 
 class RegionScope:

@@ -28,8 +28,8 @@ SUFFIXES = {"onnx": ".onnx", "stablehlo": ".mlir"}
 def command(form: str, output: Path | None, force: bool, **options: Any) -> None:
     """Write SPEC as ONNX (ai.onnx, operator set 21) or as StableHLO (text).
 
-    Sizes stay open in ONNX; StableHLO is written with sizes at their `opt`, or as --dim says. State
-    becomes inputs and outputs. What the format cannot say is listed, node by node.
+    Sizes stay open, with their bounds, but those that --dim fixes. State becomes inputs and
+    outputs. What the format cannot say is listed, node by node.
     """
     from xlac.cli import written_files
     from xlac.cli.progress import current

@@ -11,7 +11,7 @@ from xlac.frontends.stablehlo.ops.indexing import gathered
 from xlac.frontends.stablehlo.ops.views import broadcast, moved, padded
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.ir.dims import Dim
+from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.tensor.dynamic import DimSize
@@ -108,11 +108,24 @@ def real_dynamic_slice(site: OperationSite) -> Built:
     except (NeedsValue, DataDependent):
         if set(steps) - {1}:
             site.fail("a start or a limit depends on data, and a step is not 1", code="XL7212")
-        sizes = site.sizes
         first = site.real(1).node
+        sizes = reach(site, first, site.real(2).node)
         at = [build.reshape(build.cut(first, 0, n, n + 1), ()) for n in range(len(sizes))]
         return moved(x, lambda part: Node.of(DynSlice(sizes), part, *at))
     return moved(x, lambda part: build.slice_(part, starts, limits, steps))
+
+
+def reach(site: OperationSite, first: Node, last: Node) -> Shape:
+    """The sizes of a slice whose start depends on data: those that are added to its start, or those
+    of its type.
+    """
+    if last.op.mnemonic == "add" and first in last.inputs:
+        (added,) = (n for n in last.inputs if n is not first)
+        try:
+            return site.importer.known.dims(added)
+        except (NeedsValue, DataDependent):
+            pass
+    return site.sizes
 
 
 @operation("dynamic_gather")

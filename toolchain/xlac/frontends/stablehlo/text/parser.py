@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlac.frontends.stablehlo.text import literals
 from xlac.frontends.stablehlo.text.errors import MlirSource
 from xlac.frontends.stablehlo.text.operations import OperationReader
@@ -100,7 +102,7 @@ class ModuleParser(OperationReader):
         name = self.symbol().name
         self.expect("(")
         listed = self.listed(")", self.argument)
-        results: list[tuple[ValueType, str]] = []
+        results: list[tuple[ValueType, dict[str, Any]]] = []
         if self.accept("->"):
             results = self._typed_results()
         if self.accept("attributes"):
@@ -109,29 +111,27 @@ class ModuleParser(OperationReader):
             self.source.fail("XL7202", f"function {name[:80]!r} has no body", at)
         body = self.region([(name, type) for name, type, _ in listed])
         self._location()
-        gives, infos = tuple(type for type, _ in results), tuple(info for _, info in results)
         self._add(
             MlirFunction(
                 name,
                 body.arguments,
                 [given for _, _, given in listed],
-                gives,
+                tuple(type for type, _ in results),
                 body,
                 at,
                 private,
-                infos,
+                tuple(given for _, given in results),
             )
         )
 
-    def _typed_results(self) -> list[tuple[ValueType, str]]:
-        """The types of a function's results, each with its `jax.result_info`, or ""."""
+    def _typed_results(self) -> list[tuple[ValueType, dict[str, Any]]]:
+        """The types of a function's results, each with its attributes."""
 
-        def one() -> tuple[ValueType, str]:
+        def one() -> tuple[ValueType, dict[str, Any]]:
             type: ValueType = self.type()
-            info = self.attributes().get("jax.result_info") if self.text == "{" else None
-            return type, info if isinstance(info, str) else ""
+            return type, self.attributes() if self.text == "{" else {}
 
-        return self.listed(")", one) if self.accept("(") else [(self.type(), "")]
+        return self.listed(")", one) if self.accept("(") else [(self.type(), {})]
 
     def _generic_top(self, operation: Operation) -> None:
         """`"builtin.module"() ({...})`, and in it `"func.func"() <{...}> ({...})`."""
@@ -153,6 +153,7 @@ class ModuleParser(OperationReader):
             )
         body = operation.regions[0]
         named = given.get("arg_attrs") or [{}] * len(body.arguments)
+        results = given.get("res_attrs") or [{}] * len(type.gives)
         self._add(
             MlirFunction(
                 name,
@@ -162,5 +163,6 @@ class ModuleParser(OperationReader):
                 body,
                 operation.at,
                 given.get("sym_visibility") == "private",
+                tuple(each if isinstance(each, dict) else {} for each in results),
             )
         )

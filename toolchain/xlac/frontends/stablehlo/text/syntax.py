@@ -126,8 +126,8 @@ class MlirRegion:
 
 @dataclass(slots=True)
 class MlirFunction:
-    """A function of the module; `attributes` are those of each argument, `infos` the texts that
-    `jax.result_info` has for each result, "" where there is none.
+    """A function of the module; `attributes` are those of each argument, `results` those of
+    each result.
     """
 
     name: str
@@ -137,7 +137,7 @@ class MlirFunction:
     body: MlirRegion
     at: int
     private: bool = False
-    infos: tuple[str, ...] = ()
+    results: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(slots=True)
