@@ -20,6 +20,7 @@ from xlac.debug.tune.sent_model import WORKER, SentModel
 from xlac.debug.tune.tune import ModelTuning
 from xlac.driver import specialized
 from xlac.frontends.loader import load
+from xlac.ir.graph import Graph
 from xlac.ir.op import Array
 from xlac.ir.text import show
 from xlac.memory.limit import MemoryLimit
@@ -164,7 +165,8 @@ def _kept_or_found(
     facts, kept = _facts(target, model.precision), CachedFindings(backend.name)
     asked = (options.passes, str(options.max_memory), model.precision, repr(model.checks))
     names = json.dumps(machine_of(facts), sort_keys=True), machine(), compiler(backend)
-    key = ("tuned", show(model.graph, arrays=False), *asked, *names)
+    graph = Graph("", model.graph.inputs, model.graph.outputs)  # under whatever name
+    key = ("tuned", show(graph, arrays=False), *asked, *names)
     text = kept.find(*key, most=LARGEST)
     known: dict[str, Any] = json.loads(text) if text else {"seconds": 0.0}
     before = read(known["schedules"]).tuned if text else None

@@ -120,16 +120,24 @@ def torch(
     _needs("torch")
     import torch as library
 
-    program = library.export.load(str(source)).module()
-    given = [library.from_numpy(np.array(inputs[param(n).name])) for n in model.inputs]
+    from xlac.frontends.torch.tensors import array_of, tensor_of
+
+    try:
+        program = library.export.load(str(source)).module()
+        given = [tensor_of(np.array(inputs[param(n).name])) for n in model.inputs]
+    except Exception as error:  # PyTorch has many exception types
+        raise EngineUnavailable(_first(error)) from None
     if threads:
         library.set_num_threads(threads)
 
     def call() -> Outputs:
-        with library.no_grad():
-            results = program(*given)
-        values = list(results) if isinstance(results, tuple | list) else [results]
-        return _named(model, list(model.graph.outputs), [v.numpy() for v in values])
+        try:
+            with library.no_grad():
+                results = library.utils._pytree.tree_leaves(program(*given))
+        except Exception as error:  # PyTorch has many exception types
+            raise EngineUnavailable(_first(error)) from None
+        tensors = [r for r in results if isinstance(r, library.Tensor)]
+        return _named(model, list(model.graph.outputs), [array_of(t) for t in tensors])
 
     return call
 
