@@ -38,6 +38,12 @@ from xlac_sdk.support.counts import number_of
     metavar="FILE",
     help="Write a line for each kernel as CSV.",
 )
+@click.option(
+    "--counters",
+    "with_counters",
+    is_flag=True,
+    help="Count cycles, instructions and misses of each kernel, called alone.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     given: tuple[str, ...],
@@ -48,6 +54,7 @@ def command(
     trace: Path | None,
     html: Path | None,
     as_csv: Path | None,
+    with_counters: bool,
     as_json: bool,
     timeout: float | None,
     allow_long: bool,
@@ -82,13 +89,32 @@ def command(
         data = ReportData(lowered, model.graph, backend, passes, stages)
         data.measured(profiled)
         _write(html, page(data.json(), opens="time"))
-    told = _object(profiled, model.name, choice)
+    told, counters = _object(profiled, model.name, choice), None
+    if with_counters:
+        from xlac.debug.counters.by_kernel import counted_kernels
+
+        counters = counted_kernels(lowered, backend, profiled, seconds / 10, top)
+        told["counters"] = counters
     if as_csv is not None:
         _write(as_csv, _csv(told["kernels"]))
     if as_json:
         click.echo(json.dumps(told))
         return
     _tell(profiled, model.name, choice, top, trace)
+    if counters is not None:
+        _counters(counters)
+
+
+def _counters(found: list[dict[str, Any]]) -> None:
+    """Prints what was counted of each group's kernels, and why counters are missing."""
+    from xlac.debug.counters.by_kernel import rows, unavailable
+
+    heads, *cells = rows(found)
+    click.echo()
+    if len(heads) > 2:
+        _table(heads, cells, len(heads) - 1)
+    for line in unavailable(found):
+        click.echo(line)
 
 
 def _tell(profiled: Any, model: str, choice: Any, top: int, trace: Path | None) -> None:
