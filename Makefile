@@ -145,7 +145,7 @@ fuzz-inputs: $(VENV)/.tested ## readers of files, each given inputs that nobody 
 
 test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every model and size; an hour
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/pytorch --all
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/pytorch tests/verify/test_verify_torch.py --all
 
 MINUTES ?= 600
 
