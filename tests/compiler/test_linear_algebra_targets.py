@@ -9,7 +9,9 @@ import pytest
 
 import xlac
 from xlac.ir.op import Array
+from xlac.ops.error_bounds import RESIDUALS
 
+FACTOR = {name: max(bound.factor for bound in bounds) for name, bounds in RESIDUALS.items()}
 RNG = np.random.default_rng(8)
 
 
@@ -39,13 +41,13 @@ def test_factors(target: str, dtype: type) -> None:
     eps = float(np.finfo(dtype).eps)
     left, right = np.tril(packed, -1) + np.eye(size), np.triu(packed)
     rows = np.take_along_axis(a, np.asarray(order)[..., None].astype(np.int64), -2)
-    limit = 2 * size * eps * (np.abs(left) @ np.abs(right))
+    limit = FACTOR["lu"] * size * eps * (np.abs(left) @ np.abs(right))
     assert (np.abs(left @ right - rows) <= limit).all()
-    limit = 2 * size * eps * (np.abs(low) @ np.abs(turned(low)))
+    limit = FACTOR["cholesky"] * size * eps * (np.abs(low) @ np.abs(turned(low)))
     assert (np.abs(low @ turned(low) - spd) <= limit).all()
-    assert norm(q @ r - a) <= 6 * size * size * eps * norm(a)
-    assert norm(turned(q) @ q - np.eye(size)) <= 6 * size * size * eps
-    limit = 6 * size * eps * (np.abs(left) @ np.abs(right) @ np.abs(x))
+    assert norm(q @ r - a) <= FACTOR["qr"] * size * size * eps * norm(a)
+    assert norm(turned(q) @ q - np.eye(size)) <= FACTOR["qr"] * size * size * eps
+    limit = FACTOR["solve"] * size * eps * (np.abs(left) @ np.abs(right) @ np.abs(x))
     rows = np.take_along_axis(b, np.asarray(order)[..., None].astype(np.int64), -2)
     assert (np.abs(left @ right @ x - rows) <= limit).all()
 
@@ -63,7 +65,7 @@ def test_values_and_vectors(target: str, dtype: type) -> None:
         return xlac.eigh(symmetric), xlac.svd(a, full_matrices=False)
 
     (values, vectors), (u, s, v) = f(a, symmetric)
-    limit = 30 * 5 * float(np.finfo(dtype).eps)
+    limit = FACTOR["svd"] * 5 * float(np.finfo(dtype).eps)
     whole = np.tril(symmetric) + turned(np.tril(symmetric, -1))
     assert norm(whole @ vectors - vectors * values[..., None, :]) <= limit * norm(whole)
     assert norm((u * s[..., None, :]) @ v - a) <= limit * norm(a)

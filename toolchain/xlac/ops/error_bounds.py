@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,18 @@ class SumBound:
         if device == "cpu":
             return self.cpu
         return self.tensor_cores if tensor_cores and self.tensor_cores else self.gpu
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualBound:
+    """The residual of a decomposition, or of a solution: `factor` times eps, the distance from 1 to
+    the next number, and what `limit` says. In the Frobenius norm, or element by element.
+    """
+
+    factor: float
+    what: str
+    limit: str
+    elements: bool = False
 
 
 FRACTION = {DType.F64: 52, DType.F32: 23, DType.F16: 10, DType.BF16: 7}
@@ -115,6 +127,23 @@ SUM_OF = {
 }
 """Which sum an operation makes, by mnemonic."""
 
+RESIDUALS: Mapping[str, Sequence[ResidualBound]] = {
+    "cholesky": (ResidualBound(2, "L L' - a", "n eps abs(L) abs(L')", True),),
+    "triangular_solve": (ResidualBound(2, "a X - b", "n eps abs(a) abs(X)", True),),
+    "lu": (ResidualBound(2, "L U - P a", "n eps abs(L) abs(U)", True),),
+    "solve": (ResidualBound(6, "a X - b", "n eps abs(L) abs(U) abs(X)", True),),
+    "qr": (ResidualBound(6, "Q R - a", "m n eps norm(a)"), ResidualBound(6, "Q' Q - I", "m n eps")),
+    "eigh": (
+        ResidualBound(30, "a V - V w", "n eps norm(a)"),
+        ResidualBound(30, "V' V - I", "n eps"),
+    ),
+    "svd": (
+        ResidualBound(30, "U S V' - a", "k eps norm(a)"),
+        ResidualBound(30, "U' U - I, V' V - I", "k eps"),
+    ),
+}
+"""By mnemonic, of matrices with m rows and n columns, of which the smaller number is k."""
+
 WINOGRAD = 128.0
 WINOGRAD_CHANNELS = 12
 """With C channels a convolution by Winograd's algorithm is off by at most
@@ -161,16 +190,29 @@ def sum_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def residual_table() -> str:
+    """Bounds of linear algebra as a Markdown table."""
+    lines = ["| operation | residual | at most | |", "|---|---|---|---|"]
+    for name, bounds in RESIDUALS.items():
+        for bound in bounds:
+            how = "each element" if bound.elements else "Frobenius norm"
+            lines.append(f"| `{name}` | {bound.what} | {bound.factor:g} {bound.limit} | {how} |")
+    return "\n".join(lines) + "\n"
+
+
 def written(text: str) -> str:
     """The document with its tables regenerated. Raises ValueError where a marker is missing."""
-    for name, table in (("function", function_table()), ("sum", sum_table())):
+    for name, table in TABLES.items():
         begin, end = (mark.format(name) for mark in MARKS)
         if begin not in text or end not in text:
             raise ValueError(f"the chapter has no place for {name} bounds: {begin} … {end}")
         pattern = f"{re.escape(begin)}.*?{re.escape(end)}"
-        chapter = f"{begin}\n{table}{end}"
+        chapter = f"{begin}\n{table()}{end}"
         text = re.sub(pattern, lambda _, chapter=chapter: chapter, text, flags=re.DOTALL)  # type: ignore[misc]
     return text
+
+
+TABLES = {"function": function_table, "sum": sum_table, "residual": residual_table}
 
 
 if __name__ == "__main__":
