@@ -68,8 +68,8 @@ def turns(row: str, threads: int, bursts: int, seconds: float) -> tuple[float, f
             )
         )
     losses = [json.loads(process.stdout.readline()) for process in running if process.stdout]
-    for fused, unfused in zip(*losses, strict=True):
-        assert abs(fused - unfused) <= 1e-2 * abs(fused), losses
+    (fused, *_), (unfused, *_) = losses  # later ones part: steps amplify the last digits
+    assert abs(fused - unfused) <= 1e-4 * abs(fused), losses
     figures = []
     for _ in range(bursts):
         pair = []
