@@ -26,7 +26,7 @@ import numpy as np
 import yaml
 from bursts import best_bursts
 
-from xlac.debug.report import schedules
+from xlac.debug.decisions import schedules
 from xlac.driver import compile as compiled
 from xlac.driver import lower
 from xlac.frontends.loader import load
