@@ -36,7 +36,7 @@ def file_of(module: str) -> Path | None:
 
 @cache
 def names(path: Path) -> frozenset[str]:
-    """The names that a module binds at its top, `__getattr__` where it gives others when asked."""
+    """The names that a module binds, `__getattr__` where it gives others when asked."""
     found = set[str]()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
@@ -45,6 +45,11 @@ def names(path: Path) -> frozenset[str]:
             case ast.alias(name=name, asname=other):
                 found.add(other or name)
     return frozenset(found)
+
+
+def gives(path: Path, name: str) -> bool:
+    """Whether a module has a name, or may have it when asked."""
+    return bool(names(path) & {name, "__getattr__"})
 
 
 def missing(text: str) -> Iterator[str]:
@@ -59,9 +64,8 @@ def missing(text: str) -> Iterator[str]:
             path = file_of(module)
             if path is None:
                 yield module
-            elif name and file_of(f"{module}.{name}") is None:
-                if name not in names(path) and "__getattr__" not in names(path):
-                    yield f"{module}.{name}"
+            elif name and file_of(f"{module}.{name}") is None and not gives(path, name):
+                yield f"{module}.{name}"
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
