@@ -216,7 +216,12 @@ def column(runs: Mapping[str, Any], key: str, form: str) -> list[str]:
     for workload, run in runs.items():
         values = figures(run, key)
         lines.append(
-            _row([workload, *(form.format(values[n]) if n in values else "–" for n in names)])
+            _row(
+                [
+                    workload,
+                    *(form.format(values[n]) if values.get(n) is not None else "–" for n in names),
+                ]
+            )
         )
     return lines
 

@@ -129,7 +129,7 @@ def imported(name: str, threads: int) -> None:
         jax.numpy.zeros(1).block_until_ready()
     else:
         import xlac
-        import xlac.training.trainer  # noqa: F401
+        import xlac.training.trainer
 
         xlac.jit(lambda x: x + 1)(np.zeros(1, np.float32))
 
