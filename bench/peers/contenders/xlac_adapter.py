@@ -8,18 +8,16 @@ import importlib  # noqa: E402
 import pkgutil  # noqa: E402
 
 import llvmlite.binding  # noqa: E402, F401
-import xlac  # noqa: E402
-import xlac.codegen  # noqa: E402
-import xlac.frontends.onnx  # noqa: E402
-import xlac.fusion  # noqa: E402
-import xlac.memory  # noqa: E402
-import xlac.passes  # noqa: E402
-import xlac_cpu  # noqa: E402
+import xlac.driver  # noqa: E402
+from xlac.frontends.onnx.file.messages import messages  # noqa: E402
+
+ROOMS = "xlac.codegen xlac.frontends.onnx xlac.fusion xlac.memory xlac.passes xlac.recompute xlac.cache xlac.runtime xlac_cpu"
 
 # modules that are imported when they are needed: here before the clock starts, as the others' are
-for package in (xlac.codegen, xlac.frontends.onnx, xlac.fusion, xlac.memory, xlac.passes, xlac_cpu):
-    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+for room in map(importlib.import_module, ROOMS.split()):
+    for found in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
         importlib.import_module(found.name)
+messages()
 
 
 def prepare(task):
