@@ -1,11 +1,14 @@
 """Functions of TensorFlow compiled by xlac beside `jit_compile=True`, one thread each:
 `python bench/jit_compile.py`, in the environment that has TensorFlow (`make test-tf` makes one).
+`--answers` instead compares what `xlac.should_compile` answers with the times of each function as
+it is, as a tf.function and with jit_compile.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -18,6 +21,7 @@ from keras import layers as L
 import xlac
 
 BURSTS, SECONDS = 15, 0.05
+WAYS = ("as it is", "as a graph", "with jit_compile")
 
 
 def seeds(x: Any, y: Any, z: Any) -> Any:
@@ -46,6 +50,23 @@ def encoder() -> Any:
     return keras.Model(x, y + L.Dense(128)(L.Dense(512, activation="gelu")(y)))
 
 
+def chain(x: Any) -> Any:
+    """Forty operations, one after another."""
+    for _ in range(20):
+        x = tf.tanh(x) + 1.0
+    return x
+
+
+def product(x: Any, y: Any) -> Any:
+    """A product of matrices."""
+    return tf.matmul(x, y)
+
+
+def total(x: Any, y: Any) -> Any:
+    """A sum."""
+    return x + y
+
+
 def rows() -> list[tuple[str, Any, tuple[tuple[int, ...], ...]]]:
     """Names, functions, and the shapes of their arguments."""
     return [
@@ -57,11 +78,49 @@ def rows() -> list[tuple[str, Any, tuple[tuple[int, ...], ...]]]:
     ]
 
 
+def asked() -> list[tuple[str, Any, tuple[tuple[int, ...], ...]]]:
+    """More rows, for which it does not always pay to compile."""
+    return [
+        *rows(),
+        ("a sum of numbers", total, ((), ())),
+        ("a sum of 4 MB", total, ((1000, 1000),) * 2),
+        ("40 small operations", chain, ((10,),)),
+        ("40 operations", chain, ((1000, 100),)),
+        ("product", product, ((512, 512),) * 2),
+        ("gelu", tf.nn.gelu, ((512, 512),)),
+    ]
+
+
+def answers() -> None:
+    """Prints times in ms, those in bold where should_compile says to compile."""
+    random = np.random.default_rng(0)
+    print(f"| function | compiled | {' | '.join(WAYS)} | right |\n|---|---|---|---|---|---|")
+    right = questions = 0
+    for name, function, shapes in asked():
+        drawn = (random.standard_normal(shape).astype(np.float32) for shape in shapes)
+        tensors = tuple(map(tf.constant, drawn))
+        others = [function, tf.function(function), tf.function(function, jit_compile=True)]
+        found = [bool(xlac.should_compile(other, tensors)) for other in others]
+        calls = [xlac.compile(function, tensors), *others]
+        timed = [lambda c=c, t=tensors: c(*t) for c in calls]
+        own, *times = best_bursts(timed, BURSTS, SECONDS)
+        answered = list(zip(found, times, strict=True))
+        good = sum(answer == (own < time) for answer, time in answered)
+        right, questions = right + good, questions + len(found)
+        cells = [f"**{1e3 * t:.3f}**" if answer else f"{1e3 * t:.3f}" for answer, t in answered]
+        line = f"| {name} | {1e3 * own:.3f} | {' | '.join(cells)} | {good} of {len(found)} |"
+        print(line, flush=True)
+    print(f"\n{right} of {questions} answers are right")
+
+
 def main() -> None:
-    """Prints the table."""
+    """Prints one of the tables."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     keras.utils.set_random_seed(0)
+    if "--answers" in sys.argv:
+        answers()
+        return
     random = np.random.default_rng(0)
     print("| function | xlac ms | from TensorFlow ms | jit_compile ms | ratio | apart |")
     print("|---|---|---|---|---|---|")

@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from xlac.frontends.tensorflow.lowered import LoweredTensorFlow, is_variable, lowered
-from xlac.ir.graph import Node
-from xlac.ops.control.control import Pick, While
-from xlac.ops.cost import Cost, cost, nbytes, total
-from xlac.ops.tensor.leaf import Const, Iota, Param
-from xlac.ops.tensor.view import Broadcast, Reshape
+from xlac.ops.control.control import While
+from xlac.ops.cost import Cost, nbytes, total
 from xlac_sdk.source import XlacError
 
 # Seconds of one thread of a server's processor, from bench/TFLITE.md; only their proportions count.
-FLOP = 1 / 2e10
-BYTE = 1 / 1e10
-CALL = 2e-4  # a call of ours from TensorFlow
-VARIABLE = 1.6e-5  # and each variable that it looks at
-OPERATION = 1.2e-5  # an operation of TensorFlow's eager code
-JIT_CALL = 4e-4  # a call of a function with jit_compile
-NOTHING = (Param, Const, Pick, Iota, Reshape, Broadcast)
-"""What eager code does not run: inputs, constants, other shapes of a tensor."""
+FLOP = 1 / 1.3e11
+BYTE = 1 / 1e11
+FRESH = 1 / 1.6e10  # a byte of a result, whose pages are new to a compiled program
+CALL = 3e-5  # a call of ours from TensorFlow
+VARIABLE = 4e-6  # and each variable that compiled code looks at
+OPERATION = 1.1e-5  # an operation of TensorFlow's eager code
+SCOPE = 1e-4  # a layer of Keras, which opens a scope of names
+GRAPH_CALL = 1e-4  # a call of a tf.function
+GRAPH_OPERATION = 1e-6  # and each operation in it
+JIT_CALL = 1e-4  # a call of a function with jit_compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +45,32 @@ class Decision:
 def should_compile(function: Any, args: Sequence[Any]) -> Decision:
     """Whether a function of TensorFlow is worth compiling for example arguments: every operation is
     supported, and a call is estimated to take less time than one of the function as it is: with
-    `jit_compile` if it has that, else one operation after another. Nothing is compiled or measured.
+    `jit_compile` if it has that, as a graph if it is a tf.function, else one operation after
+    another. Nothing is compiled or measured.
 
-    Compiled, each value between operations stays in the processor, and a call from TensorFlow costs
-    a fifth of a millisecond; one by one, each operation reads and writes memory.
+    Compiled, each value between operations stays in the processor; one by one, each operation reads
+    and writes memory, and layers of Keras take more time than most operations.
     """
     try:
         made = lowered(function, args)
     except XlacError as error:
         return Decision(False, str(error))
-    nodes = [node for node in made.graph.nodes() if not isinstance(node.op, NOTHING)]
-    own = CALL + VARIABLE * sum(map(is_variable, made.captured)) + _fused(made)
-    jitted = bool(getattr(function, "_jit_compile", False))
-    if jitted:
-        theirs, how = JIT_CALL + _fused(made), "with jit_compile"
+    nodes, work = list(made.graph.nodes()), made.work
+    compiled = VARIABLE * sum(map(is_variable, made.captured)) + _fused(made)
+    own = CALL + compiled
+    alone = _seconds(Cost(total(made.graph).flops, work.moved, 0))
+    graph = hasattr(function, "get_concrete_function")
+    if graph and getattr(function, "_jit_compile", False):
+        theirs, how = JIT_CALL + compiled, "with jit_compile"
+    elif graph:
+        theirs, how = GRAPH_CALL + GRAPH_OPERATION * work.operations + alone, "as a graph"
     else:
-        theirs, how = sum(map(_alone, nodes)), "one operation after another"
+        theirs = OPERATION * work.operations + SCOPE * work.scopes + alone
+        how = "one operation after another"
     least = " at least" if any(isinstance(node.op, While) for node in nodes) else ""
     reason = (
-        f"every operation is supported ({len(nodes)} of StableHLO); a call is estimated to take "
-        f"{1e3 * own:.2g} ms compiled, of which {1e3 * CALL:.2g} ms are the call itself, and "
+        f"every operation is supported ({work.operations} of TensorFlow); a call is estimated to "
+        f"take {1e3 * own:.2g} ms compiled, of which {1e3 * CALL:.2g} ms are the call itself, and "
         f"{1e3 * theirs:.2g} ms{least} {how}"
     )
     return Decision(own < theirs, reason, own, theirs)
@@ -73,14 +78,10 @@ def should_compile(function: Any, args: Sequence[Any]) -> Decision:
 
 def _fused(made: LoweredTensorFlow) -> float:
     """The time of all operations, where only arguments and results are in memory."""
-    ends = [*made.graph.inputs, *made.graph.outputs.values()]
-    moved = sum(nbytes(type) for node in ends for type in node.results)
-    return _seconds(Cost(total(made.graph).flops, moved, 0))
-
-
-def _alone(node: Node) -> float:
-    """The time of an operation by itself."""
-    return OPERATION + _seconds(cost(node))
+    graph = made.graph
+    given = sum(nbytes(type) for node in graph.outputs.values() for type in node.results)
+    taken = sum(nbytes(type) for node in graph.inputs for type in node.results)
+    return _seconds(Cost(total(graph).flops, taken, given)) + given * FRESH
 
 
 def _seconds(work: Cost) -> float:

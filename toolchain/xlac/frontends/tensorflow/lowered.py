@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xlac.frontends.stablehlo import load
+from xlac.frontends.tensorflow.eager_work import EagerWork, eager_work
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
 from xlac.ops import build
@@ -27,7 +28,8 @@ class LoweredTensorFlow:
     `specs` are the types and shapes of the arguments, in their structure. `graph` takes the tensors
     of the arguments and then the captured ones; `captured` are those, variables as variables.
     `updates` are the variables that a call assigns, each with the number of the result that is its
-    new value; `gives` are the function's own results, a structure of tensor specs.
+    new value; `gives` are the function's own results, a structure of tensor specs; `work` is what
+    TensorFlow does to run it.
     """
 
     specs: Any
@@ -36,6 +38,7 @@ class LoweredTensorFlow:
     captured: tuple[Any, ...]
     gives: Any
     updates: tuple[tuple[Any, int], ...]
+    work: EagerWork
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,9 +128,9 @@ def lowered(function: Any, args: Sequence[Any], variables: Sequence[Any] = ()) -
                 f"{count} tensors and captures {len(captured)}",
             )
         )
-    return LoweredTensorFlow(
-        specs, graph, count, captured, gives, _updates(text, graph, gives, count, captured, name)
-    )
+    updates = _updates(text, graph, gives, count, captured, name)
+    work = eager_work(concrete.graph)
+    return LoweredTensorFlow(specs, graph, count, captured, gives, updates, work)
 
 
 def _spec(value: Any) -> Any:
