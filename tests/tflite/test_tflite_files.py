@@ -86,6 +86,9 @@ def test_messages_name_the_operator(tmp_path: Path) -> None:
     assert "operator 0 (ADD) giving 't2': " in refusal(tmp_path, wrong)
     missing = Graph([x(2, 3), x(2, 3)], [("ADD", ADD, [0], [1])], [0], [1])
     assert "input 1 is missing" in refusal(tmp_path, missing)
+    for name, numbers in (("MAXIMUM", [0]), ("FLOOR_DIV", [0]), ("LESS", [0]), ("NEG", [])):
+        few = Graph([x(2, 3), x(2, 3)], [(name, {}, numbers, [1])], [0], [1])
+        assert f"input {len(numbers)} is missing" in refusal(tmp_path, few)
     strange = Graph([x(2, 3), x(2, 3)], [("NEG", {}, [9], [1])], [0], [1])
     assert "it names tensor 9, and there are 2" in refusal(tmp_path, strange)
     early = Graph([x(2), x(2), x(2)], [("NEG", {}, [1], [2]), ("NEG", {}, [0], [1])], [0], [2])

@@ -24,12 +24,17 @@ RAISED = 8  # bits that a comparison adds
 LARGEST = 7  # the exponent of a factor that the kernels take for sums of 64 bits
 
 
-def stored(call: TFLiteCall, kinds: frozenset[DType], first: int = 0) -> list[Node] | None:
-    """The operands from `first` on as integers, where all of them are of one of these types."""
-    infos = [call.info(number) for number in range(first, len(call))]
+def stored(
+    call: TFLiteCall, kinds: frozenset[DType], count: int, first: int = 0
+) -> list[Node] | None:
+    """The `count` operands from `first` on as integers, where all of them are of one of these
+    types.
+    """
+    numbers = range(first, first + count)
+    infos = [call.info(number) for number in numbers]
     if len({info.dtype for info in infos}) > 1 or any(info.kind in PACKED for info in infos):
         return None
-    return list(call)[first:] if infos[0].dtype in kinds else None
+    return [call[number] for number in numbers] if infos[0].dtype in kinds else None
 
 
 def quotient(x: Node, y: Node) -> Node:
@@ -48,7 +53,7 @@ def compared(call: TFLiteCall, direction: str) -> Node | None:
     numbers, so that some different ones are equal. Scales of 1 and more, for which the kernels
     define nothing, compare as real numbers.
     """
-    operands = stored(call, frozenset({DType.I8, DType.U8, DType.I16}))
+    operands = stored(call, frozenset({DType.I8, DType.U8, DType.I16}), 2)
     if operands is None:
         return None
     if operands[0].type.dtype is DType.I16 and direction not in ("eq", "ne"):

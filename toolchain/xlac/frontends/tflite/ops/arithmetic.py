@@ -48,23 +48,23 @@ _LOGIC = {"LOGICAL_AND": "and", "LOGICAL_OR": "or", "BITWISE_XOR": "xor", "RIGHT
 def _unary(name: str, mnemonic: str, kinds: Kinds = frozenset()) -> None:
     @operator(name)
     def unary(call: TFLiteCall) -> Node:
-        return _applied(call, mnemonic, kinds)
+        return _applied(call, mnemonic, kinds, 1)
 
 
 def _binary(name: str, mnemonic: str, kinds: Kinds = frozenset()) -> None:
     @operator(name)
     def binary(call: TFLiteCall) -> Node:
-        return _applied(call, mnemonic, kinds)
+        return _applied(call, mnemonic, kinds, 2)
 
 
-def _applied(call: TFLiteCall, mnemonic: str, kinds: Kinds) -> Node:
-    """An operation of integers as they are stored where they are of these types, else of real
-    numbers.
+def _applied(call: TFLiteCall, mnemonic: str, kinds: Kinds, count: int) -> Node:
+    """An operation of `count` operands, of integers as they are stored where they are of these
+    types, else of real numbers.
     """
-    operands = stored(call, kinds)
+    operands = stored(call, kinds, count)
     if operands is not None and call.out().dtype is operands[0].type.dtype:
         return build.apply1(mnemonic, *operands)
-    return call.give(build.apply1(mnemonic, *(call.real(n) for n in range(len(call)))))
+    return call.give(build.apply1(mnemonic, *(call.real(n) for n in range(count))))
 
 
 def _activated(
@@ -155,7 +155,7 @@ def floor_divide(call: TFLiteCall) -> Node:
     """The greatest integer that is not above x / y. Where the quotient of floats is rounded up to
     an integer, the remainder is nearly y.
     """
-    operands = stored(call, SIGNED)
+    operands = stored(call, SIGNED, 2)
     if operands is not None and call.out().dtype is operands[0].type.dtype:
         return quotient(*operands)
     x, y = (build.compute(call.real(n)) for n in range(2))
@@ -194,7 +194,7 @@ def add_many(call: TFLiteCall) -> Node:
 def _selected(name: str) -> None:
     @operator(name)
     def selected(call: TFLiteCall) -> Node:
-        test, taken = call[0], stored(call, SIGNED | {DType.U8}, first=1)
+        test, taken = call[0], stored(call, SIGNED | {DType.U8}, 2, first=1)
         same = taken is not None and call.out().dtype is taken[0].type.dtype
         x, y = taken if taken is not None and same else (call.real(1), call.real(2))
         if name == "SELECT" and test.type.rank == 1 and x.type.rank > 1:
