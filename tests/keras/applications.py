@@ -65,6 +65,9 @@ def filled(model: Any, x: np.ndarray, random: np.random.Generator) -> None:
             weight.assign(start + 0.1 * random.standard_normal(shape))
         elif not norms:
             weight.assign(start * 2**0.5)  # a rectifier halves the variance
+    for layer in layers(model):
+        if hasattr(layer, "finalize_state"):
+            layer.finalize_state()  # Normalization computes with copies of its weights
     for norm in norms:
         norm.momentum = 0.0
     model(x, training=True)
