@@ -7,7 +7,8 @@ import pytest
 from programs import main
 
 from xlac.api import compile
-from xlac.frontends.stablehlo import load
+from xlac.frontends.stablehlo import load, module
+from xlac.model import Model
 from xlac_sdk.source import SourceError
 
 OPEN = "tensor<?x3xf32>"
@@ -59,6 +60,30 @@ def test_an_assertion_makes_sizes_equal() -> None:
     assert str(load(text).inputs[1].shape) == "(2*arg0_0,)"
     with pytest.raises(SourceError, match="one is twice the other"):
         load(text, dims={"arg0_0": 2, "arg1_0": 5})
+
+
+def test_all_assertions_on_ranges_are_learned_in_one_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many: each attempt makes all operations again."""
+    lines = [f"    %n = stablehlo.get_dimension_size %arg0, dim = 0 : ({OPEN}) -> tensor<i32>"]
+    for number in range(60):
+        lines.append(
+            f"""    %c{number} = stablehlo.constant dense<{number}> : tensor<i32>
+    %p{number} = stablehlo.compare GE, %n, %c{number} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.custom_call @shape_assertion(%p{number}) : (tensor<i1>) -> ()"""
+        )
+    text = main([OPEN], [OPEN], "\n".join([*lines, f"    return %arg0 : {OPEN}"]))
+    attempts: list[None] = []
+    once = module.Import.model
+
+    def counted(attempt: module.Import) -> Model:
+        attempts.append(None)
+        return once(attempt)
+
+    monkeypatch.setattr(module.Import, "model", counted)
+    (symbol,) = load(text).dims.values()
+    assert symbol.min == 59 and len(attempts) == 2
 
 
 def test_a_size_that_an_input_decides_needs_its_value() -> None:

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from math import lcm
 
 from xlac.frontends.known import DataDependent, NeedsValue
-from xlac.frontends.stablehlo.scope import Narrower
+from xlac.frontends.stablehlo.scope import AssertedRange
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.frontends.stablehlo.values import Token
@@ -36,7 +36,7 @@ def shape_assertion(site: OperationSite) -> Built:
     node = site.real(0).node
     known = site.importer.known
     if isinstance(node.op, Compare):
-        narrowed(site, node)
+        note_range(site, node)
     if isinstance(node.op, Compare) and node.op.direction == "eq":
         try:
             (first,), (second,) = (known.dims(side) for side in node.inputs)
@@ -51,8 +51,8 @@ def shape_assertion(site: OperationSite) -> Built:
     return [] if holds else site.fail(told(site))
 
 
-def narrowed(site: OperationSite, node: Node) -> None:
-    """Raises Narrower where a comparison asserts more of a single symbol than is known of it."""
+def note_range(site: OperationSite, node: Node) -> None:
+    """Notes where a comparison asserts more of a single symbol than is known of it."""
     first, second = node.inputs
     direction = node.op.direction  # type: ignore[attr-defined]
     known = site.importer.known
@@ -79,7 +79,7 @@ def narrowed(site: OperationSite, node: Node) -> None:
     elif direction in ("le", "lt"):
         high = min(high, number - (direction == "lt"))
     if (low, high, by) != (symbol.min, symbol.max, symbol.multiple_of):
-        raise Narrower(symbol.name, low, high, by)
+        site.importer.asserted.append(AssertedRange(symbol.name, low, high, by))
 
 
 MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq", "ne": "ne"}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from xlac.frontends.known import Known
-from xlac.frontends.stablehlo.scope import Closed, RegionScope, Unequal
+from xlac.frontends.stablehlo.scope import AssertedRange, Closed, RegionScope, Unequal
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 from xlac.frontends.stablehlo.text.errors import DEPTH, OPERATIONS, MlirSource
 from xlac.frontends.stablehlo.text.syntax import (
@@ -43,6 +43,7 @@ class StablehloImporter:
     ) -> None:
         self.source, self.module, self.table = source, module, table
         self.known = Known({})
+        self.asserted: list[AssertedRange] = []  # more than the sizes of the arguments say
         # sizes that the program asserts to be equal, by symbol
         self.equal: list[tuple[Dim, Dim]] = []
         self._depth = self._count = 0

@@ -16,7 +16,7 @@ from xlac.frontends.produced import verified
 from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.produced import PRODUCED
-from xlac.frontends.stablehlo.scope import Narrower, Unequal
+from xlac.frontends.stablehlo.scope import Unequal
 from xlac.frontends.stablehlo.sizes import ArgumentSizes, LearnedSizes
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
 from xlac.frontends.stablehlo.text.errors import TEXT, MlirSource
@@ -30,7 +30,7 @@ from xlac.model import Model
 from xlac.ops import build
 from xlac.support.dependencies import note
 from xlac_sdk.host.array_values import as_array
-from xlac_sdk.source import Diagnostic, Origin, SourceError
+from xlac_sdk.source import Diagnostic, Origin, SourceError, UnsupportedError
 
 ROUNDS = 1000  # the most sizes that may be unified, each of which restarts the import
 
@@ -45,13 +45,19 @@ def load(
     main = entry(read, module)
     learned = LearnedSizes()
     for _ in range(ROUNDS):
+        sizes = ArgumentSizes(read, main.at, dims, learned)
+        attempt = Import(read, module, main, sizes, params)
         try:
-            sizes = ArgumentSizes(read, main.at, dims, learned)
-            return Import(read, module, main, sizes, params).model()
+            model = attempt.model()
         except Unequal as unequal:
             united(learned.equal, unequal, read, main)
-        except Narrower as narrower:
-            learned.narrow(narrower)
+            learned.narrow(attempt.importer.asserted)
+        except (SourceError, UnsupportedError):
+            if not learned.narrow(attempt.importer.asserted):
+                raise
+        else:
+            if not learned.narrow(attempt.importer.asserted):
+                return model
     raise SourceError(
         Diagnostic("XL7212", "its sizes depend on each other in a cycle", read.span(main.at))
     )

@@ -25,8 +25,8 @@ class Unequal(Exception):
         self.first, self.second = first, second
 
 
-@dataclass(eq=False)
-class Narrower(Exception):
+@dataclass(frozen=True, slots=True)
+class AssertedRange:
     """A range of a symbol that the program asserts."""
 
     name: str

@@ -5,13 +5,13 @@ what the caller gives.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
 
 from xlac.frontends.sizes import OPT, sized
-from xlac.frontends.stablehlo.scope import Narrower
+from xlac.frontends.stablehlo.scope import AssertedRange
 from xlac.frontends.stablehlo.text.errors import MlirSource
 from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.ir import dims as sizes
@@ -27,15 +27,17 @@ class LearnedSizes:
     """What attempts to import have found out: symbols that are other sizes, and ranges."""
 
     equal: dict[str, Dim] = field(default_factory=dict)
-    ranges: dict[str, Narrower] = field(default_factory=dict)
+    ranges: dict[str, AssertedRange] = field(default_factory=dict)
 
-    def narrow(self, more: Narrower) -> None:
-        """Adds what an assertion says of a symbol."""
-        known = self.ranges.get(more.name)
-        if known is not None:
+    def narrow(self, asserted: Iterable[AssertedRange]) -> bool:
+        """Adds what assertions say of symbols; whether anything of it is new."""
+        before = dict(self.ranges)
+        for more in asserted:
+            known = self.ranges.get(more.name, more)
             low, high = max(known.low, more.low), min(known.high, more.high)
-            more = Narrower(more.name, low, high, lcm(known.multiple_of, more.multiple_of))
-        self.ranges[more.name] = more
+            by = lcm(known.multiple_of, more.multiple_of)
+            self.ranges[more.name] = AssertedRange(more.name, low, high, by)
+        return self.ranges != before
 
 
 class ArgumentSizes:
@@ -96,7 +98,7 @@ class ArgumentSizes:
         (symbol,) = symbols(size)
         return Sym((((self._narrowed(symbol, known),), 1),))
 
-    def _narrowed(self, symbol: Symbol, known: Narrower) -> Symbol:
+    def _narrowed(self, symbol: Symbol, known: AssertedRange) -> Symbol:
         by = known.multiple_of
         low, high = max(symbol.min, known.low), min(symbol.max, known.high)
         low, high = -(-low // by) * by, high // by * by if high < UNBOUNDED else high
