@@ -6,7 +6,8 @@ PRODUCED = frozenset(
     """
     abs acos acosh add and argmax argmin asin asinh atan atan2 atanh bessel_i1e bitcast
     broadcast cast ceil cholesky compare concat cond const conv cos cosh cumprod cumsum
-    custom_gradient det digamma dim_size div dot eigh erf erf_inv erfc exp exp2 expm1 eye
+    custom_gradient det digamma dim_size div dot dyn_slice dyn_update
+    eigh erf erf_inv erfc exp exp2 expm1 eye
     fft flip floor floor_divide gather gather_nd gelu grid_sample hardsigmoid hardswish
     householder_product householder_qr inv iota irfft isfinite isinf isnan layer_norm
     lgamma log log1p log2
