@@ -10,14 +10,13 @@ processes of one thread take turns; the losses of three steps are compared to th
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from pair import step_bursts, turns
 from step_rows import ROWS
 
 HEAD = """| row | arena, MB | limit for it | of it | estimate | processor time | bounds it |
@@ -40,51 +39,14 @@ def step_program(row: str, limit: int | None) -> Any:
     return lower(specialized(graphs.step), find("cpu").target(Request()), memory=memory).program
 
 
-def stepping(row: str, limit: int | None) -> None:
-    """A contender: the losses of three steps, then for each line of so many seconds the least
-    processor time of a step.
-    """
-    from xlac.training.trainer import Trainer
-
-    asked = ROWS[row]
-    file = Path(__file__).parent / "models" / f"{asked.network}.yaml"
-    trainer = Trainer(file, params=asked.params, target="cpu", threads=1, max_memory=limit)
-    given = asked.arrays()
-    print(json.dumps([trainer.step(**given)["loss"] for _ in range(3)]), flush=True)
-    for line in sys.stdin:
-        stop, best = time.perf_counter() + float(line), float("inf")
-        while best == float("inf") or time.perf_counter() < stop:
-            start = time.process_time()
-            trainer.step(**given)
-            best = min(best, time.process_time() - start)
-        print(best, flush=True)
-
-
-def turns(row: str, limit: int, bursts: int, seconds: float) -> float:
-    """The time of a step within a limit over that without."""
+def compared(row: str, limit: int, bursts: int, seconds: float) -> float:
+    """The processor time of a step within a limit over that without."""
     env = os.environ | {"OMP_NUM_THREADS": "1", "XLAC_CACHE": "off"}
-    running = []
-    for one in (0, limit):
-        command = [sys.executable, __file__, row, "--contender", str(one)]
-        running.append(
-            subprocess.Popen(
-                command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-        )
-    losses = [process.stdout.readline() for process in running if process.stdout]
+    commands = [[sys.executable, __file__, row, "--contender", str(one)] for one in (0, limit)]
+    losses, figures = turns(commands, env, bursts, seconds)
     assert losses[0] == losses[1], losses
-    best = [float("inf"), float("inf")]
-    for _ in range(bursts):
-        for number, process in enumerate(running):
-            assert process.stdin and process.stdout
-            process.stdin.write(f"{seconds}\n")
-            process.stdin.flush()
-            best[number] = min(best[number], float(process.stdout.readline()))
-    for process in running:
-        assert process.stdin
-        process.stdin.close()
-        process.wait()
-    return best[1] / best[0]
+    free, limited = map(min, zip(*figures, strict=True))
+    return limited / free
 
 
 def table_row(row: str, share: float, bursts: int, seconds: float) -> str:
@@ -106,7 +68,7 @@ def table_row(row: str, share: float, bursts: int, seconds: float) -> str:
         return f"{first} | {saved / arena:.2f} at least | | | {where} |"
     part = program.arena_bytes / arena
     factor = program.facts.get("recomputed", {"factor": 1.0})["factor"]
-    return f"{first} | {part:.2f} | {factor:.2f} | {turns(row, limit, bursts, seconds):.2f} | |"
+    return f"{first} | {part:.2f} | {factor:.2f} | {compared(row, limit, bursts, seconds):.2f} | |"
 
 
 def main() -> None:
@@ -121,7 +83,8 @@ def main() -> None:
     parser.add_argument("--contender", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.contender is not None:
-        return stepping(asked.rows[0], asked.contender or None)
+        limit = asked.contender or None
+        return step_bursts(asked.rows[0], time.process_time, threads=1, max_memory=limit)
     print(HEAD, flush=True)
     for row in asked.rows:
         print(table_row(row, asked.share, asked.bursts, asked.seconds), flush=True)
