@@ -86,6 +86,15 @@ def test_all_assertions_on_ranges_are_learned_in_one_attempt(
     assert symbol.min == 59 and len(attempts) == 2
 
 
+def test_a_body_with_arguments_of_its_own_is_read() -> None:
+    """They have no attributes: those of the head are fewer."""
+    text = f"""func.func @main() -> {OPEN} {{
+    ^bb0(%x: {OPEN}):
+    return %x : {OPEN}
+}}"""
+    assert [n.name for n in load(text).inputs] == ["x"]
+
+
 def test_a_size_that_an_input_decides_needs_its_value() -> None:
     body = """
     %0 = stablehlo.dynamic_broadcast_in_dim %arg0, %arg1, dims = [] :

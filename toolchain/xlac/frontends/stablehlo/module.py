@@ -121,11 +121,14 @@ def labelled(main: MlirFunction) -> list[tuple[str, ValueType, object]]:
     """The arguments of a function: their names, as `xlac.name` states them where all do, their
     types, and their attributes `xlac.sizes`.
     """
-    stated = [given.get("xlac.name") for given in main.attributes]
+    # a block of its own in the body may have other arguments than the head
+    count = len(main.arguments)
+    attributes = [*main.attributes, *[{}] * count][:count]
+    stated = [given.get("xlac.name") for given in attributes]
     known = all(isinstance(n, str) and n for n in stated) and len({*stated}) == len(stated)
     return [
         (str(name) if known else value.lstrip("%"), type, given.get("xlac.sizes"))
-        for name, (value, type), given in zip(stated, main.arguments, main.attributes, strict=True)
+        for name, (value, type), given in zip(stated, main.arguments, attributes, strict=True)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from xlac.frontends.stablehlo.text import literals
@@ -152,8 +153,7 @@ class ModuleParser(OperationReader):
                 "XL7201", f"expected a function, found {operation.name[:60]}", operation.at
             )
         body = operation.regions[0]
-        named = given.get("arg_attrs") or [{}] * len(body.arguments)
-        results = given.get("res_attrs") or [{}] * len(type.gives)
+        named, results = (dicts(given.get(key)) for key in ("arg_attrs", "res_attrs"))
         self._add(
             MlirFunction(
                 name,
@@ -163,6 +163,14 @@ class ModuleParser(OperationReader):
                 body,
                 operation.at,
                 given.get("sym_visibility") == "private",
-                tuple(each if isinstance(each, dict) else {} for each in results),
+                tuple(results),
             )
         )
+
+
+def dicts(given: object) -> list[Mapping[str, Any]]:
+    """Attributes of each argument or result, as an attribute lists them; none for what is no
+    dictionary.
+    """
+    listed = given if isinstance(given, list) else []
+    return [each if isinstance(each, dict) else {} for each in listed]
