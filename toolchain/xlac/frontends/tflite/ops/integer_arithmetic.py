@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlac.frontends.tflite.byte_sums import linear_form, pairs
 from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
 from xlac.frontends.tflite.file.tensors import AffineQuantization
 from xlac.frontends.tflite.multiplier import divided, multiplier
@@ -28,16 +29,27 @@ def added(call: TFLiteCall, sign: int) -> Node | None:
     left, right, out = found
     if call[0].type.dtype is DType.I16 and _powers_of_two(call, found):
         return _added_by_shifts(call, found, sign)
-    shift = 20 if call[0].type.dtype in BYTES else 15
+    kind, out_scale = call[0].type.dtype, _scale(out)
+    shift = 20 if kind in BYTES else 15
     largest = 2.0 * max(_scale(left), _scale(right))
-    factor = largest / ((1 << shift) * _scale(out))
+    factor = largest / ((1 << shift) * out_scale)
     if not factor < 1:
         return None
-    most = 1 << shift + call[0].type.dtype.bits
-    x = rescaled(_raised(call, 0, left, shift), _scale(left) / largest, most)
-    y = rescaled(_raised(call, 1, right, shift), sign * (_scale(right) / largest), most)
-    # each is halved
-    return scaled(build.add(x, y), factor, call.out(), BOUNDS[call.activation], most=most)
+    most = 1 << shift + kind.bits
+
+    def exact(x: Node, y: Node) -> Node:
+        """In the steps of the kernels."""
+        x = rescaled(_raised(x, left, shift), _scale(left) / largest, most)
+        y = rescaled(_raised(y, right, shift), sign * (_scale(right) / largest), most)
+        # each is halved
+        return scaled(build.add(x, y), factor, call.out(), BOUNDS[call.activation], most=most)
+
+    if kind in BYTES:
+        slopes = (_scale(left) / out_scale, sign * _scale(right) / out_scale)
+        form = linear_form(pairs(exact, kind), kind, slopes)
+        if form is not None:
+            return held(form.of(call[0], call[1]), call.out(), BOUNDS[call.activation])
+    return exact(call[0], call[1])
 
 
 def _added_by_shifts(
@@ -84,8 +96,8 @@ def squared_difference(call: TFLiteCall) -> Node | None:
     factor = largest * largest / ((1 << 14) * _scale(out))
     if not factor < 1:
         return None
-    x = rescaled(_raised(call, 0, left, 7), _scale(left) / largest, 1 << 15)
-    y = rescaled(_raised(call, 1, right, 7), _scale(right) / largest, 1 << 15)
+    x = rescaled(_raised(call[0], left, 7), _scale(left) / largest, 1 << 15)
+    y = rescaled(_raised(call[1], right, 7), _scale(right) / largest, 1 << 15)
     apart = build.sub(x, y)
     return scaled(build.mul(apart, apart), factor, call.out())
 
@@ -103,7 +115,7 @@ def hard_swish(call: TFLiteCall) -> Node | None:
     slope = multiplier(float(np.float32(fine / np.float32(3.0 / 32768.0))))
     if out.exponent > 0:
         return None
-    x = build.cast(_raised(call, 0, before, 7), DType.I32)
+    x = build.cast(_raised(call[0], before, 7), DType.I32)
     value = _high(x, _narrow(out.mantissa))
     share, up = x, int(slope.exponent)
     if up > 0:
@@ -256,10 +268,9 @@ def _saturated(x: Node) -> Node:
     return build.minimum(build.maximum(x, -(1 << 15)), (1 << 15) - 1)
 
 
-def _raised(call: TFLiteCall, number: int, quantization: AffineQuantization, bits: int) -> Node:
-    """An input minus its zero point, with so many bits after the point, i32."""
-    wide = build.cast(centred(call[number], quantization), DType.I32)
-    return build.mul(wide, 1 << bits)
+def _raised(x: Node, quantization: AffineQuantization, bits: int) -> Node:
+    """Integers minus their zero point, with so many bits after the point, i32."""
+    return build.mul(build.cast(centred(x, quantization), DType.I32), 1 << bits)
 
 
 def _scale(quantization: AffineQuantization) -> float:

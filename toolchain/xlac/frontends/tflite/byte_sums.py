@@ -1,0 +1,103 @@
+"""Sums of two tensors of bytes by one product each: (a x + b y + c) >> bits, in 32 bits.
+
+The reference kernels multiply three times in 64 bits and round three times. There are only 65,536
+pairs of bytes, so integers a, b and c are searched with which all of them give the kernels' result;
+where there are none, the kernels' own steps are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from xlac.ir.graph import Graph, Node
+from xlac.ir.interpret import run_body
+from xlac.ir.op import Array
+from xlac.ops import build
+from xlac_sdk.dtypes import DType
+
+BITS = 31  # of the integers computed with, apart from their sign
+NEAR = 8  # how far from the nearest integers a and b are searched
+TRIED = 3  # counts of bits after the point
+
+
+class LinearForm(NamedTuple):
+    """(a x + b y + c) >> bits, where no partial sum of bytes x and y needs more than 32 bits."""
+
+    a: int
+    b: int
+    c: int
+    bits: int
+
+    def of(self, x: Node, y: Node) -> Node:
+        """The form of bytes, i32."""
+        total = build.mul(build.cast(x, DType.I32), self.a)
+        total = build.add(total, build.mul(build.cast(y, DType.I32), self.b))
+        return build.apply1("shr", build.add(total, self.c), self.bits)
+
+
+def pairs(exact: Callable[[Node, Node], Node], kind: DType) -> Array:
+    """What `exact` gives for each pair of bytes of a type: i64[256, 256], by x and y in their
+    order.
+    """
+    x, y = build.param("x", kind, (256, 1)), build.param("y", kind, (1, 256))
+    values = byte_values(kind)
+    body = Graph("pairs", (x, y), {"z": exact(x, y)})
+    (found,) = run_body(body, [each.astype(kind.numpy) for each in (values[:, None], values[None])])
+    return found.astype(np.int64)
+
+
+def byte_values(kind: DType) -> Array:
+    """All integers of a type of 8 bits, i64[256]."""
+    least = int(np.iinfo(kind.numpy).min)
+    return np.arange(least, least + 256, dtype=np.int64)
+
+
+def linear_form(table: Array, kind: DType, slopes: tuple[float, float]) -> LinearForm | None:
+    """A form that gives `table` (i64[256, 256]: `pairs`), once it is clamped to the least and the
+    greatest number there. Its slopes are near `slopes`. None if none was found.
+    """
+    largest = float(np.abs(byte_values(kind)).max()) * sum(map(abs, slopes))
+    most = BITS - 1 - max(0, int(np.ceil(np.log2(largest))))
+    for bits in range(most, max(most - TRIED, 0), -1):
+        form = _nearest(table, kind, slopes, bits)
+        if form is not None:
+            return form
+    return None
+
+
+def _nearest(
+    table: Array, kind: DType, slopes: tuple[float, float], bits: int
+) -> LinearForm | None:
+    """A form with so many bits after the point, that which misses the table's steps by most."""
+    values = byte_values(kind)
+    x, y = np.broadcast_arrays(values[:, None], values[None])
+    a, b = (round(slope * 2.0**bits) for slope in slopes)
+    value = a * x + b * y
+    # c must be at least `least` and at most `most` of each pair, or beyond it where that is clamped
+    least = np.where(table > table.min(), (table << bits) - value, -(1 << BITS))
+    most = np.where(table < table.max(), (table + 1 << bits) - 1 - value, 1 << BITS)
+    reach = 2 * 256 * NEAR  # pairs farther from the limits do not decide
+    lower, upper = least >= least.max() - reach, most <= most.min() + reach
+    steps = np.arange(-NEAR, NEAR + 1)
+    by_a, by_b = (each.reshape(-1, 1) for each in np.meshgrid(steps, steps, indexing="ij"))
+    starts = (least[lower] - by_a * x[lower] - by_b * y[lower]).max(axis=1)
+    ends = (most[upper] - by_a * x[upper] - by_b * y[upper]).min(axis=1)
+    best = int(np.argmax(ends - starts))
+    a, b = a + int(by_a[best, 0]), b + int(by_b[best, 0])
+    form = LinearForm(a, b, int(starts[best] + ends[best]) // 2, bits)
+    return form if starts[best] <= ends[best] and _gives(form, table, x, y) else None
+
+
+def _gives(form: LinearForm, table: Array, x: Array, y: Array) -> bool:
+    """Whether a form gives a table in 32 bits."""
+    first = form.a * x
+    second = first + form.b * y
+    total = second + form.c
+    for part in (first, form.b * y, second, total):
+        if np.abs(part).max() >= 1 << BITS:
+            return False
+    given = np.clip(total >> form.bits, table.min(), table.max())
+    return np.array_equal(given, table)
