@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,11 @@ WARNINGS = ("-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-ty
 
 
 class HostProgram:
-    """An Executable over `NAME.c`: compiled, opened on device 0, and called by ctypes."""
+    """An Executable over `NAME.c`: compiled, opened on device 0, and called by ctypes.
+
+    Calls from several threads take turns, as a context is used by one thread at a time: `NAME.h`
+    says so.
+    """
 
     def __init__(
         self,
@@ -32,7 +37,7 @@ class HostProgram:
         weights: bytes | None = None,
     ) -> None:
         self.program, self.name = program, identifier(program.name)
-        self.context = ctypes.c_void_p()
+        self.context, self._turn = ctypes.c_void_p(), threading.Lock()
         with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
                 (Path(folder) / name).write_text(text, encoding="utf-8")
@@ -61,12 +66,15 @@ class HostProgram:
         arrays = [np.ascontiguousarray(inputs[slot.name]) for slot in self.program.inputs]
         arrays += [outputs[slot.name] for slot in self.program.outputs]
         given += [ctypes.c_void_p(array.ctypes.data) for array in arrays]
-        status = self.opened or self.call("run", self.context, *given)
-        assert not status, (self.text("status_text", status), self.text("message", self.context))
+        with self._turn:
+            status = self.opened or self.call("run", self.context, *given)
+            told = self.text("message", self.context) if status else ""
+        assert not status, (self.text("status_text", status), told)
 
     def reset(self) -> None:
         """Sets the state to zero."""
-        assert not self.call("reset", self.context)
+        with self._turn:
+            assert not self.call("reset", self.context)
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
         """Not part of the C interface."""

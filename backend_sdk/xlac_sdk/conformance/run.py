@@ -162,11 +162,13 @@ def _run(executable: Executable, case: ConformanceCase) -> dict[str, Array]:
 
 
 def _threads(executable: Executable, case: ConformanceCase, want: Mapping[str, Array]) -> None:
-    """Two concurrent calls must give the results of a single one."""
+    """Two concurrent calls, which begin together, must give the results of a single one."""
     results: list[dict[str, Array] | BaseException] = []
+    begun = threading.Barrier(2)
 
     def call() -> None:
         try:
+            begun.wait()
             results.append(_run(executable, case))
         except BaseException as error:
             results.append(error)
