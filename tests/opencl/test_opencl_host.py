@@ -126,6 +126,24 @@ def test_a_missing_device_is_told(linked: None) -> None:
 
 
 @pytest.mark.long
+def test_a_program_reads_and_writes_files_on_the_device(linked: None, tmp_path: Path) -> None:
+    spec = str(SPECS / "digits.yaml")
+    options = ["--emit", "exe", "--dim", "batch=1..8", "--weights", "file"]
+    assert status(["build", spec, "-t", "opencl", "-o", str(tmp_path / "made"), *options]) == 0
+    images = np.random.default_rng(0).random((5, 64), np.float32)
+    np.save(tmp_path / "made" / "image.npy", images)
+    command = ["./digits", "--device", "0", "image=image.npy", "probs=out.npy"]
+    subprocess.run(command, cwd=tmp_path / "made", check=True)
+    wanted = xlac.load(tmp_path / "made")(images)
+    np.testing.assert_array_equal(np.load(tmp_path / "made" / "out.npy"), wanted)
+    done = subprocess.run(
+        [*command[:2], "1000", *command[3:]], cwd=tmp_path / "made", check=False,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and "there is no OpenCL device 1000" in done.stderr
+
+
+@pytest.mark.long
 def test_a_checked_step_learns_from_c_as_from_python(linked: None, tmp_path: Path) -> None:
     folder, spec = tmp_path / "made", str(SPECS / "digits_train.yaml")
     options = ["--dim", "batch=4", "--checked", "--emit", "so"]

@@ -12,7 +12,7 @@ from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.module import module_text
 from xlac_sdk.host.capi import identifier
-from xlac_sdk.host.device_c.driver import FORMS, HostDriver
+from xlac_sdk.host.device_c.driver import ENTRY_FORMS, FORMS, HostDriver
 from xlac_sdk.host.device_c.package import text_package
 from xlac_sdk.host.package import Package, Packaging, Variants
 from xlac_sdk.host.runner import Runner
@@ -36,7 +36,7 @@ class OpenCLBackend(Backend):
 
     name = "opencl"
     forms, usual = ("cl", *FORMS), ("cl",)
-    entry_forms, records = forms, True
+    entry_forms, records = ("cl", *ENTRY_FORMS), True
     warps = (8, 16, 32, 64)
 
     def __init__(self, number: int = 0) -> None:

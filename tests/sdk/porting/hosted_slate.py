@@ -13,7 +13,7 @@ from slate_port import FILE, FLAGS, SLATE, SWAPS, SlateBackend
 
 from xlac_sdk.backend import Executable
 from xlac_sdk.emit.module import module_text
-from xlac_sdk.host.device_c.driver import FORMS, HostDriver
+from xlac_sdk.host.device_c.driver import ENTRY_FORMS, FORMS, HostDriver
 from xlac_sdk.host.device_c.package import text_package
 from xlac_sdk.host.device_c.program import host_program
 from xlac_sdk.host.package import Package, Packaging, Variants
@@ -48,7 +48,7 @@ class PackagedSlate(SlateBackend):
     """The slate, whose packages have C."""
 
     forms, usual = FORMS, ("c", "h")
-    entry_forms, records = forms, True
+    entry_forms, records = ENTRY_FORMS, True
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """Kernels, and functions that call them by tables."""

@@ -117,6 +117,41 @@ def test_a_step_learns_from_c_and_from_python(tmp_path: Path) -> None:
     small("close", small.context)
 
 
+@pytest.mark.parametrize("weights", ["embed", "file", "mmap"])
+def test_a_program_reads_and_writes_files(tmp_path: Path, weights: str) -> None:
+    forms = ("--emit", "main,exe", "--dim", "n", "--checked", "--weights", weights)
+    folder = built(CHECKED.replace("outputs: {", "outputs: {e: e, "), tmp_path, *forms)
+
+    def told(*arguments: str) -> tuple[int, str]:
+        command = ["./rows", *arguments]
+        done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    np.save(folder / "ids.npy", np.asarray([1, 2, 3], np.int32))
+    np.save(folder / "x.npy", np.asarray([1, 4, 9], np.float32))
+    given = ("ids=ids.npy", "x=x.npy")
+    assert told(*given, "--device", "0", "r=r.npy") == (0, "")
+    wanted = xlac.load(folder)(*(np.load(folder / f"{name}.npy") for name in ("ids", "x")))
+    np.testing.assert_array_equal(np.load(folder / "e.npy"), wanted["e"])
+    np.testing.assert_array_equal(np.load(folder / "r.npy"), [1, 2, 3])
+    assert np.load(folder / "calls.npy") == 1
+    np.save(folder / "x.npy", np.asarray([1, 4, -9], np.float32))
+    code, said = told(*given)
+    assert code == 1 and "NaN appears in the result of sqrt" in said and "at element 2" in said
+    code, said = told(*given, "--device", "7")
+    assert code == 1 and "the device or its driver failed" in said and "there is one slate" in said
+    for wrong in ("", "one", "1x"):
+        code, said = told(*given, "--device", wrong)
+        assert code == 2 and f"no device is meant by {wrong}" in said and "[--device N]" in said
+    if weights != "embed":
+        (folder / "program.weights").rename(folder / "moved")
+        assert told(*given)[0] == 1
+        assert "No such file" in told(*given, "--weights", "absent")[1]
+        assert "at element 2" in told(*given, "--weights", "moved")[1]
+    main = ("-std=c99", *WARNINGS, "-c", "rows_main.c", "-o", "main.o")
+    run("cc", *main, cwd=folder)
+
+
 def run(*command: object, cwd: Path) -> str:
     """What a command prints."""
     if shutil.which(str(command[0])) is None and not (cwd / str(command[0])).is_file():

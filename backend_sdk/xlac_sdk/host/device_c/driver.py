@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from xlac_sdk.emit.cdialect import Dialect
 
-FORMS = ("c", "h", "hpp", "rs", "cmake", "so")
+ENTRY_FORMS = ("c", "h", "hpp", "rs", "cmake", "so")
+"""The forms of a package with steps that train (`Backend.entry_forms`)."""
+FORMS = (*ENTRY_FORMS, "main", "exe")
 """The forms of a package that a backend with a `HostDriver` has, besides the device's text."""
 
 

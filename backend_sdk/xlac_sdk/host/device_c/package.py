@@ -29,7 +29,7 @@ def text_package(
     weights, and what is over it.
 
     Raises SourceError for several variants, UnsupportedError for options of linked code, and where
-    a shared library is wanted and cannot be linked.
+    a shared library or a program is wanted and cannot be linked.
     """
     if len(variants) > 1:
         problem = f"target '{backend.name}' compiles for one kind of device at a time"
@@ -37,10 +37,11 @@ def text_package(
     host = driver is not None and bool(set(FORMS) & set(wanted.forms))
     outside = wanted.weights is not WeightsOrigin.EMBED and not host
     if outside or wanted.static or not wanted.libm:
-        named = "--weights is for --emit c" if outside and driver is not None else ""
-        named = named or "--weights, --static and --no-libm are for code that is linked"
-        problem = f"{named}: target '{backend.name}' reads weights from a file of its own"
-        raise UnsupportedError(Diagnostic("XL5011", problem))
+        problem = "--weights, --static and --no-libm are for code that is linked"
+        if driver is not None:
+            problem = "--static and --no-libm link no driver of a device"
+            problem = "--weights is for --emit c" if outside else problem
+        raise UnsupportedError(Diagnostic("XL5011", f"{problem} (target '{backend.name}')"))
     (variant,) = variants
     sources = backend.emit(variant.program, variant.target)
     file = backend.build(sources, folder)
@@ -51,7 +52,16 @@ def text_package(
         files = host_program(program, text, driver, backend.name, wanted.weights, wanted.forms)
         for name, written in files.items():
             (folder / name).write_text(written, encoding="utf-8")
-        if "so" in wanted.forms:
-            c_file = next(name for name in files if name.endswith(".c"))
-            c_compiler.shared(folder / c_file, links=driver.link.split())
+        _compile(folder / next(iter(files)), wanted.forms, driver.link.split())
     return Package(file.name)
+
+
+def _compile(file: Path, forms: Sequence[str], links: Sequence[str]) -> None:
+    """Makes the forms that a compiler makes of a C file and of that of its program."""
+    if "so" in forms:
+        c_compiler.shared(file, links=links)
+    if "exe" in forms:
+        main = file.with_name(f"{file.stem}_main.c")
+        c_compiler.compiled(file, file.with_suffix(""), main.name, links=links)
+        if "main" not in forms:
+            main.unlink()

@@ -9,7 +9,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import Dialect
 from xlac_sdk.emit.cfunctions import needed
 from xlac_sdk.emit.ctext import kernel_text
-from xlac_sdk.host.capi import extents, header, wrappers
+from xlac_sdk.host.capi import extents, header, npy_program, wrappers
 from xlac_sdk.host.capi.api import Api, api_of, text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.capi.constants import constants
@@ -108,6 +108,8 @@ def host_program(
         elements=lambda array: extents.text(array.slot.elements, names),
     )
     texts = {f"{api.prefix}.c": c_file, f"{api.prefix}.h": header(api)}
+    if {"main", "exe"} & set(forms):
+        texts[f"{api.prefix}_main.c"] = npy_program(api)
     return texts | wrappers(api, forms)
 
 
