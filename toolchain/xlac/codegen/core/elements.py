@@ -128,14 +128,20 @@ class Elements:
         buffer: Buffer,
         strides: Sequence[Dim] | None = None,
         offset: build.Number = 0,
+        *,
+        whole: bool = False,
     ) -> None:
         """Binds a node to a buffer, from which its elements are read with these element strides
-        (default: row-major).
+        (default: row-major). Of one with room for `whole` vectors every lane is read, also those
+        that a mask excludes.
         """
         steps = tuple(strides) if strides is not None else row_major(node.shape)
 
         def read(index: Index) -> Expr:
-            return self.load(buffer, build.add(linear(index, steps, node.shape), offset))
+            where = build.add(linear(index, steps, node.shape), offset)
+            if whole:
+                return build.load(buffer, where, align=alignment(buffer, where))
+            return self.load(buffer, where)
 
         self._rebind(node, read)
 

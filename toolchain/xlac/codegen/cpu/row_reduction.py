@@ -30,12 +30,13 @@ from xlac.codegen.core.loop_nest import bounded, nest, piece, pieces_of
 from xlac.codegen.core.reduction_plan import ReductionPass, reduced_inputs
 from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.core.summation import Blocks, blocks
+from xlac.codegen.cpu.kept_rows import Home, on_stack
 from xlac.codegen.schedules.reduction import ReductionSchedule, RowReductionSchedule
-from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, upper_bound
+from xlac.ir.dims import Dim, Sym, ceil_div, divisor
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr
+from xlac_sdk.kernel_ir.kernel import Access, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 
@@ -111,7 +112,7 @@ class Rows(ReductionValues):
                 wide: int,
                 mask: Expr | None,
                 one: ReductionPass = one,
-                homes: Mapping[Node, _Home] = homes,
+                homes: Mapping[Node, Home] = homes,
                 gathered: Mapping[Node, Accumulator] = gathered,
                 inside: dict[Run, Expr] = inside,
             ) -> None:
@@ -120,9 +121,11 @@ class Rows(ReductionValues):
                         moving = {vector: build.ramp(base, 1, wide)} if vector else {}
                         index = expand({**inside, **moving}, self.space.shape)
                         self._step(one, index, gathered, copy, wide, mask)
-                        for node, (buffer, strides) in homes.items():
-                            where = linear(index, strides, self.space.shape)
-                            self.elements.store_to(buffer, where, self.elements.at(node, index))
+                        for node, home in homes.items():
+                            where = linear(index, home.strides, self.space.shape)
+                            value = self.elements.at(node, index)
+                            with self.elements.masked(None if home.whole else mask):
+                                self.elements.store_to(home.buffer, where, value)
 
             with self._crossing(others, inside, cut, list(gathered.values())):
                 if vector is None:
@@ -138,8 +141,8 @@ class Rows(ReductionValues):
                         )
             for r, accumulator in gathered.items():
                 self._finish(r, accumulator, None, kept)
-            for node, (buffer, strides) in homes.items():
-                self.elements.bind(node, buffer, strides)
+            for node, home in homes.items():
+                self.elements.bind(node, home.buffer, home.strides, whole=home.whole)
             self._settle(one, kept)
         self._store_results(kept)
 
@@ -269,29 +272,26 @@ class Rows(ReductionValues):
 
     # ---- values kept between passes ----------------------------------------------------------
 
-    def _homes(self, one: ReductionPass) -> dict[Node, _Home]:
+    def _homes(self, one: ReductionPass) -> dict[Node, Home]:
         """Buffers for the values that this pass keeps, with their strides."""
-        homes: dict[Node, _Home] = {}
-        reduced = [a for a in range(len(self.space.shape)) if a in self.space.reduced]
+        homes: dict[Node, Home] = {}
+        others = [run for run in self.reduced if run is not self.vector]
+        most = max(self.unroll.values()) if self.join else 1
+        block = self.lanes * most if self.target.masked else 1
         for node in one.keep:
             if node not in self.homes_of:
                 continue
             number = self.homes_of[node]
             if number is None:
-                strides: list[Dim] = [0] * len(self.space.shape)
-                for axis, step in zip(
-                    reduced, row_major([self.space.shape[a] for a in reduced]), strict=True
-                ):
-                    strides[axis] = step
-                size, dtype = upper_bound(self.space.count), node.type.dtype.compute
-                homes[node] = self.builder.local("row", dtype, size), tuple(strides)
+                strides, size = on_stack(self.space.shape, self.vector, others, block)
+                row = self.builder.local("row", node.type.dtype.compute, size)
+                homes[node] = Home(row, strides, whole=True)
                 continue
             output = self.group.outputs[number]
             self.borrowed.add(output)
             home = self.elements.parameter(output, Access.REREAD)
-            homes[node] = home, row_major(self.space.shape)
+            homes[node] = Home(home, row_major(self.space.shape), whole=False)
         return homes
 
 
-_Home = tuple[Buffer, Shape]
 _Within = AbstractContextManager[tuple[build.Number, build.Number]]
