@@ -11,9 +11,9 @@ from processors import needs_processor
 
 from xlac_sdk.conformance.values import arguments
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.build import apply, fold, load, ramp
+from xlac_sdk.kernel_ir.build import apply, fold, load, mul, ramp
 from xlac_sdk.kernel_ir.kernel import Const, Kernel, LoopKind
-from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive, operand_dtypes
+from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
 from xlac_sdk.kernel_ir.semantics import FOLDABLE
 from xlac_sdk.kernel_ir.verify import applies
 
@@ -76,8 +76,7 @@ def test_every_exact_primitive_agrees(dtype: DType, cpu: str) -> None:
 def test_scaling_by_powers_of_two_is_exact(dtype: DType, lanes: int, cpu: str, x86: bool) -> None:
     """By an instruction where the machine has one, else by three products."""
     needs_processor(cpu)
-    _, whole = operand_dtypes(P.LDEXP, dtype)
-    values, exponents = arguments(P.LDEXP, (dtype, whole), COUNT)
+    values, exponents = arguments(P.LDEXP, (dtype, dtype), COUNT)
     count = len(values)
 
     def body(b, buffers):  # type: ignore[no-untyped-def]
@@ -89,7 +88,7 @@ def test_scaling_by_powers_of_two_is_exact(dtype: DType, lanes: int, cpu: str, x
 
     target = machine(cpu=cpu)
     assert (P.LDEXP in target.primitives) == target.masked or not x86
-    kernel = kernel_of(body, {"x": (dtype, count), "n": (whole, count)}, {"y": (dtype, count)})
+    kernel = kernel_of(body, {"x": (dtype, count), "n": (dtype, count)}, {"y": (dtype, count)})
     ours, right = both(kernel, target, x=values, n=exponents)
     assert same(ours["y"], right["y"])
 
@@ -169,18 +168,9 @@ def test_folds_agree(dtype: DType, lanes: int) -> None:
 
     def body(b, buffers):  # type: ignore[no-untyped-def]
         with b.loop("i", 0, 8) as i:
+            row = load(buffers["a"], ramp(mul(i, lanes), 1, lanes))
             for p in chosen:
-                b.store(
-                    buffers[p.value],
-                    i,
-                    fold(
-                        p,
-                        load(
-                            buffers["a"],
-                            ramp(i * lanes if isinstance(i, int) else _times(i, lanes), 1, lanes),
-                        ),
-                    ),
-                )
+                b.store(buffers[p.value], i, fold(p, row))
 
     ours, right = both(
         kernel_of(body, {"a": (dtype, lanes * 8)}, {p.value: (dtype, 8) for p in chosen}),
@@ -201,10 +191,37 @@ def test_folds_agree(dtype: DType, lanes: int) -> None:
             assert same(ours[p.value], right[p.value]), (p, dtype, lanes)
 
 
-def _times(i, k):  # type: ignore[no-untyped-def]
-    from xlac_sdk.kernel_ir.build import mul
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64"])
+def test_extremes_of_lanes_keep_nan_and_signs_of_zeros(
+    dtype: DType, lanes: int, cpu: str, x86: bool
+) -> None:
+    """Rows of few special values, so that zeros of both signs and NaN of both signs often meet."""
+    if cpu and not x86:
+        pytest.skip("an x86 processor")
+    needs_processor(cpu)
+    rows, limits = 192, np.finfo(dtype.numpy)
+    few = [0, 1, limits.smallest_subnormal, limits.max, np.inf]
+    values, rng = np.array([*few, *np.negative(few)], dtype.numpy), np.random.default_rng(lanes)
+    array = np.stack([rng.choice(rng.choice(values, 3), lanes) for _ in range(rows)])
+    array[::4, rng.integers(lanes)] = np.copysign(np.nan, 1)
+    array[1::8, rng.integers(lanes)] = np.copysign(np.nan, -1)
+    array[2::8] = np.copysign(np.nan, -1)
 
-    return mul(i, k)
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, rows) as i:
+            row = load(buffers["a"], ramp(mul(i, lanes), 1, lanes))
+            for p in (P.MAX, P.MIN):
+                b.store(buffers[p.value], i, fold(p, row))
+
+    results = {p.value: (dtype, rows) for p in (P.MAX, P.MIN)}
+    kernel = kernel_of(body, {"a": (dtype, rows * lanes)}, results)
+    ours, right = both(kernel, machine(cpu=cpu), a=array.ravel())
+    for name in results:
+        assert same(ours[name], right[name]), name
+        whole = ~np.isnan(right[name])
+        assert (np.signbit(ours[name]) == np.signbit(right[name]))[whole].all(), name
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])

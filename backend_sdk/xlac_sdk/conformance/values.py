@@ -78,10 +78,13 @@ def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tu
     ]
     extra = -len(columns[0]) % count + count
     if primitive is P.LDEXP:
-        # the exponents of f32 and of f64, denormals included, and some more
+        # whole exponents: those of f32 and of f64, denormals included, and some more
         spread = 2 * dtypes[0].bits ** 2 // 10
-        return np.concatenate([columns[0], _random(rng, dtypes[0], extra, 1e3)]), np.concatenate(
-            [columns[1], rng.integers(-spread, spread, extra).astype(dtypes[1].numpy)]
+        whole = np.rint(np.where(np.isfinite(columns[1]), columns[1], 0))
+        drawn = rng.integers(-spread, spread, extra).astype(dtypes[1].numpy)
+        return (
+            np.concatenate([columns[0], _random(rng, dtypes[0], extra, 1e3)]),
+            np.concatenate([whole, drawn]),
         )
     return tuple(
         np.concatenate([c, _random(rng, d, extra, _SPREAD.get(primitive, 1e3))])

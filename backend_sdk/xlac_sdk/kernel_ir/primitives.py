@@ -12,7 +12,7 @@ choice):
 * `cast` to a narrower float rounds to nearest even; between integers it wraps;
 * `round` goes to the nearest integer, ties to even;
 * `gelu(x)` is x Phi(x), with Phi the normal distribution function; -0 at -inf, its limit;
-* `ldexp(x, n)` is x * 2^n, rounded once, for a signed integer n as wide as x;
+* `ldexp(x, n)` is x * 2^n, rounded once, for a whole number n in the float type of x;
 * `bitcast` keeps all bits of its operand: lanes of a wider type are joined from, and those of a
   narrower one are parts of, neighbouring lanes, the lowest bits first;
 * `dot4(x, y, total)` is total plus the products of the four bytes of x and of y, in i32, which
@@ -111,15 +111,13 @@ _RESULT = {Primitive.SELECT: 1, Primitive.DOT4: 2}  # the operand whose type is 
 
 
 def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
-    """The operand types of a primitive on values of `dtype`: select takes a condition first, ldexp
-    an exponent of the same width, dot4 adds to an i32.
+    """The operand types of a primitive on values of `dtype`: select takes a condition first,
+    dot4 adds to an i32.
     """
     if primitive is Primitive.SELECT:
         return DType.BOOL, dtype, dtype
     if primitive is Primitive.DOT4:
         return dtype, DType.I32, DType.I32
-    if primitive is Primitive.LDEXP:
-        return dtype, DType.I64 if dtype is DType.F64 else DType.I32
     return (dtype,) * primitive.arity
 
 

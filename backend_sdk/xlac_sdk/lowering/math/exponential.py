@@ -7,7 +7,14 @@ from __future__ import annotations
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
-from xlac_sdk.lowering.math.parts import nearest_integer, power_of_two, scaled, scaled_down
+from xlac_sdk.lowering.math.parts import (
+    Exponent,
+    nearest_integer,
+    power_of_two,
+    scaled,
+    scaled_down,
+    scaled_once,
+)
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
 
@@ -60,12 +67,10 @@ RANGE2 = {DType.F32: (-151.0, 128.5), DType.F64: (-1076.0, 1024.5)}
 FAST = {DType.F32: (-88.0, 88.7), DType.F64: (-709.0, 709.7)}
 
 
-def _reduced(m: Writer, x: Value) -> tuple[Value, Value, Value]:
-    """x = n ln 2 + r: n as an integer and as a float, and r + n times the low part of ln 2,
-    exactly.
-    """
-    n, exponent = nearest_integer(m, x, LOG2E)
-    return exponent, n, m.fma(n, -LN2[x.dtype][0], x)
+def _reduced(m: Writer, x: Value) -> tuple[Exponent, Value]:
+    """x = n ln 2 + r: n, and r + n times the low part of ln 2, exactly."""
+    n = nearest_integer(m, x, LOG2E)
+    return n, m.fma(n.number, -LN2[x.dtype][0], x)
 
 
 def exp(m: Writer, x: Value) -> Value:
@@ -75,42 +80,40 @@ def exp(m: Writer, x: Value) -> Value:
     x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most(
         (FAST if m.fast else RANGE)[x.dtype][1]
     )
-    p, exponent = _significand(m, x)
-    return p * power_of_two(m, exponent, x) if m.fast else scaled(m, p, exponent)
+    return (scaled_once if m.fast else scaled)(m, *_significand(m, x))
 
 
 def bounded_exp(m: Writer, x: Value) -> Value:
     """exp for |x| up to 80, or NaN, without clamping and with a single scaling."""
     if m.spells(P.EXP, (x,)):
         return m.native(P.EXP, x)
-    p, exponent = _significand(m, x)
-    return p * power_of_two(m, exponent, x)
+    return scaled_once(m, *_significand(m, x))
 
 
 def falling_exp(m: Writer, x: Value) -> Value:
     """exp for x up to 0, or NaN."""
     if m.spells(P.EXP, (x,)):
         return m.native(P.EXP, x)
-    p, exponent = _significand(m, x.at_least((FAST if m.fast else RANGE)[x.dtype][0]))
-    return p * power_of_two(m, exponent, x) if m.fast else scaled_down(m, p, exponent)
+    significand, n = _significand(m, x.at_least((FAST if m.fast else RANGE)[x.dtype][0]))
+    return (scaled_once if m.fast else scaled_down)(m, significand, n)
 
 
-def _significand(m: Writer, x: Value) -> tuple[Value, Value]:
+def _significand(m: Writer, x: Value) -> tuple[Value, Exponent]:
     """1 + r + r^2 q(r), and n."""
-    exponent, n, high = _reduced(m, x)
-    r = m.fma(n, -LN2[x.dtype][1], high)
+    n, high = _reduced(m, x)
+    r = m.fma(n.number, -LN2[x.dtype][1], high)
     if m.fused(x.dtype):
-        return m.polynomial(r, (1.0, 1.0, *EXP[x.dtype])), exponent
-    return m.fma(m.polynomial(r, EXP[x.dtype]), r * r, r) + 1.0, exponent
+        return m.polynomial(r, (1.0, 1.0, *EXP[x.dtype])), n
+    return m.fma(m.polynomial(r, EXP[x.dtype]), r * r, r) + 1.0, n
 
 
 def exp2(m: Writer, x: Value) -> Value:
     """2^x = 2^n 2^r: 1 ulp; the reduction is exact."""
     low, high = RANGE2[x.dtype]
     x = x.at_least(low).at_most(high)
-    n, exponent = nearest_integer(m, x, 1.0)
-    r = x - n
-    return scaled(m, m.fma(m.polynomial(r, EXP2[x.dtype]), r, 1.0), exponent)
+    n = nearest_integer(m, x, 1.0)
+    r = x - n.number
+    return scaled(m, m.fma(m.polynomial(r, EXP2[x.dtype]), r, 1.0), n)
 
 
 def expm1(m: Writer, x: Value) -> Value:
@@ -121,25 +124,26 @@ def expm1(m: Writer, x: Value) -> Value:
     """
     low, high = (-25.0, 89.0) if x.dtype is DType.F32 else (-55.0, 710.0)
     t = x.at_least(low).at_most(high)
-    exponent, n, r1 = _reduced(m, t)
-    r0 = n * LN2[x.dtype][1]
+    n, r1 = _reduced(m, t)
+    r0 = n.number * LN2[x.dtype][1]
     r = r1 - r0
     # the low part of r + r^2 q
     tail = m.fma(m.polynomial(r, EXP[x.dtype]), r * r, (r1 - r) - r0)
-    half = power_of_two(m, exponent - 1, x)
+    half = power_of_two(m, n.integer - 1, x)
     total = (half - 0.5) + half * r
     lost = half * r - (total - (half - 0.5))
     y = (m.fma(half, tail, lost) + total) * 2.0
-    y = m.select(exponent.eq(0), r + tail, y)
+    y = m.select(n.integer.eq(0), r + tail, y)
     return m.select(magnitude(x) < x.format.smallest_normal, x, y)  # and for -0
 
 
 def ldexp(m: Writer, x: Value, n: Value) -> Value:
-    """x * 2^n in three products: the first two are exact if the result is neither 0
-    nor infinite.
+    """x * 2^n, for an integral n of x's type, in three products: the first two are exact if the
+    result is neither 0 nor infinite.
     """
     f = x.format
     up, least = f.bias, 1 - f.bias
+    n = n.at_least(4.0 * least).at_most(4.0 * up).cast(f.bits)
     for _ in range(2):
         step = m.select(n > up, n.like(up), m.select(n < least, n.like(least + f.mantissa + 1), 0))
         x, n = x * power_of_two(m, step, x), n - step

@@ -6,10 +6,11 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.lowering.math.comparison import magnitude
 from xlac_sdk.lowering.math.exponential import EXP, LN2, LOG2E
 from xlac_sdk.lowering.math.parts import (
+    Exponent,
     Pair,
     nearest_integer,
-    power_of_two,
     scaled_down,
+    scaled_once,
     two_product,
 )
 from xlac_sdk.lowering.math.value import Value
@@ -58,25 +59,25 @@ def gelu(m: Writer, x: Value) -> Value:
     """
     kind = x.dtype
     a = magnitude(x).at_most((FAST_END if m.fast else END)[kind])
-    exponent, grown = _density(m, a)
+    n, grown = _density(m, a)
     share, lost = _share(m, a)
     tail = share + m.fma(share, grown, lost)
-    tail = tail * power_of_two(m, exponent, x) if m.fast else scaled_down(m, tail, exponent)
+    tail = (scaled_once if m.fast else scaled_down)(m, tail, n)
     near = x * m.fma(m.polynomial(x * x, NEAR[kind]), x, 0.5)
     return m.select(magnitude(x) < SMALL, near, x.at_least(-0.0) - tail)
 
 
-def _density(m: Writer, a: Value) -> Pair:
-    """exp(-a^2/2) as 2^n (1 + e): n as an integer, and e. The square is kept unrounded until n ln 2
+def _density(m: Writer, a: Value) -> tuple[Exponent, Value]:
+    """exp(-a^2/2) as 2^n (1 + e): n, and e. The square is kept unrounded until n ln 2
     is subtracted.
     """
     half = a * -0.5
     square, low = (half * a, None) if m.fused(a.dtype) else two_product(m, half, a)
-    n, exponent = nearest_integer(m, square, LOG2E)
-    whole = n * -LN2[a.dtype][0]
+    n = nearest_integer(m, square, LOG2E)
+    whole = n.number * -LN2[a.dtype][0]
     r = m.fma(half, a, whole) if low is None else (whole + square) + low
-    r = m.fma(n, -LN2[a.dtype][1], r)
-    return exponent, m.fma(m.polynomial(r, EXP[a.dtype]), r * r, r)
+    r = m.fma(n.number, -LN2[a.dtype][1], r)
+    return n, m.fma(m.polynomial(r, EXP[a.dtype]), r * r, r)
 
 
 def _share(m: Writer, a: Value) -> Pair:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
@@ -16,35 +18,56 @@ def power_of_two(m: Writer, n: Value, like: Value) -> Value:
     return ((n + f.bias) << f.mantissa).bitcast(f.dtype)
 
 
-def scaled(m: Writer, x: Value, n: Value) -> Value:
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """A whole number as a float and as a signed integer as wide: instructions that scale by a power
+    of two take the float.
+    """
+
+    number: Value
+    integer: Value
+
+    @staticmethod
+    def of(integer: Value, like: Value) -> Exponent:
+        """An integer in the type of `like`, in which it must be exact."""
+        return Exponent(integer.cast(like.dtype), integer)
+
+
+def scaled_once(m: Writer, x: Value, n: Exponent) -> Value:
+    """x * 2^n for an n in the normal range: one product."""
+    if m.spells(P.LDEXP, (x,)):
+        return m.native(P.LDEXP, x, n.number)
+    return x * power_of_two(m, n.integer, x)
+
+
+def scaled(m: Writer, x: Value, n: Exponent) -> Value:
     """x * 2^n for |n| up to twice the bias: without an instruction in two steps, of which the
     second may round to a subnormal.
     """
     if m.spells(P.LDEXP, (x,)):
-        return m.native(P.LDEXP, x, n)
-    half = n >> 1
-    return (x * power_of_two(m, half, x)) * power_of_two(m, n - half, x)
+        return m.native(P.LDEXP, x, n.number)
+    half = n.integer >> 1
+    return (x * power_of_two(m, half, x)) * power_of_two(m, n.integer - half, x)
 
 
-def scaled_down(m: Writer, x: Value, n: Value) -> Value:
+def scaled_down(m: Writer, x: Value, n: Exponent) -> Value:
     """The same for x near 1 and n from -1.5 times the bias to 0, with fewer operations, as the
     first product is exact.
     """
     if m.spells(P.LDEXP, (x,)):
-        return m.native(P.LDEXP, x, n)
+        return m.native(P.LDEXP, x, n.number)
     step = (x.format.bias + 1) // 2
-    return (x * 2.0**-step) * power_of_two(m, n + step, x)
+    return (x * 2.0**-step) * power_of_two(m, n.integer + step, x)
 
 
-def nearest_integer(m: Writer, x: Value, factor: float) -> Pair:
-    """`x * factor` rounded to the nearest integer, as a float and as a signed integer; it must be
-    small.
+def nearest_integer(m: Writer, x: Value, factor: float) -> Exponent:
+    """`x * factor` rounded to the nearest integer, which must be small.
 
     Adding 1.5 * 2^mantissa leaves the integer in the low bits.
     """
     f = x.format
     shifted = m.fma(x, factor, f.magic)
-    return shifted - f.magic, shifted.bits - f.pattern(f.magic)
+    return Exponent(shifted - f.magic, shifted.bits - f.pattern(f.magic))
 
 
 def split(m: Writer, x: Value, low: float) -> tuple[Value, Value]:

@@ -102,9 +102,9 @@ def _log2(m: Writer, a: Value) -> Pair:
 
 def _exp2(m: Writer, x: Value, rest: Value) -> Value:
     """2^(x + rest), where rest is less than an ulp of x."""
-    n, exponent = nearest_integer(m, x, 1.0)
-    r = (x - n) + rest
-    return scaled(m, m.fma(m.polynomial(r, EXP2[x.dtype]), r, 1.0), exponent)
+    n = nearest_integer(m, x, 1.0)
+    r = (x - n.number) + rest
+    return scaled(m, m.fma(m.polynomial(r, EXP2[x.dtype]), r, 1.0), n)
 
 
 def integer_power(m: Writer, x: Value, y: Value) -> Value:

@@ -9,7 +9,7 @@ from xlac_sdk.kernel_ir.build import INDEX
 from xlac_sdk.kernel_ir.kernel import Fold
 from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.lowering.math.comparison import magnitude, sign_bit, with_sign
-from xlac_sdk.lowering.math.parts import power_of_two, scaled, split, two_product
+from xlac_sdk.lowering.math.parts import Exponent, power_of_two, scaled, split, two_product
 from xlac_sdk.lowering.math.value import Value
 from xlac_sdk.lowering.math.writer import Writer
 
@@ -84,7 +84,7 @@ def remainder(m: Writer, x: Value, y: Value) -> Value:
         new = _difference(m, raised, quotient, by)
         m.assign(r, m.select(new < 0.0, new + by, new))
         m.assign(left, left - shift)
-    signed = with_sign(scaled(m, r, low), sign_bit(x))
+    signed = with_sign(scaled(m, r, Exponent.of(low, r)), sign_bit(x))
     return m.select(invalid, float("nan"), m.select(plain, x, signed))
 
 

@@ -88,7 +88,8 @@ def _reduced(m: Writer, x: Value) -> tuple[Value, Value]:
     fused = x.dtype is DType.F32 and m.fused(x.dtype)
     parts = FUSED_PARTS_F32 if fused else PARTS[x.dtype]
     limit = FUSED_LIMIT_F32 if fused else LIMIT[x.dtype]
-    n, quadrant = nearest_integer(m, a, 2 / pi)
+    turns = nearest_integer(m, a, 2 / pi)
+    n, quadrant = turns.number, turns.integer
     r = a
     for part in parts if fused else parts[:-2]:
         r = m.fma(n, -part, r)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xlac_cpu.emit.lanes import fold_lanes, scale
 from xlac_cpu.emit.spelling import constant, is_literal, number, register, suffix, vector
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
@@ -91,11 +92,7 @@ def _of_floats(
         case P.FLOOR | P.CEIL | P.TRUNC | P.ROUND | P.SQRT | P.ABS:
             return w.intrinsic(f"llvm.{_ROUNDING[primitive]}.{name}", kind, (kind, x[0]))
         case P.LDEXP:
-            whole = DType.I32 if dtype is DType.F32 else DType.I64
-            exponent = suffix(register(whole), lanes)
-            return w.intrinsic(
-                f"llvm.ldexp.{name}.{exponent}", kind, (kind, x[0]), (register(whole, lanes), x[1])
-            )
+            return scale(w, x[0], x[1], dtype, lanes)
         case _ if primitive in _LIBRARY:
             return w.intrinsic(f"llvm.{_LIBRARY[primitive]}.{name}", kind, *((kind, v) for v in x))
     return None
@@ -148,27 +145,12 @@ def select(w: LlvmWriter, condition: str, then: str, otherwise: str, kind: str, 
 
 
 def fold(w: LlvmWriter, primitive: Primitive, value: str, dtype: DType, lanes: int) -> str:
-    """The lanes combined by repeatedly halving the vector while it is even."""
-    scalar = register(dtype)
-    rest: list[str] = []
-    while lanes > 1:
-        kind = vector(scalar, lanes)
-        if lanes % 2:
-            rest.append(w.op(f"extractelement {kind} {value}, i64 {lanes - 1}"))
-        half = lanes // 2
-        if half == 1:
-            parts = tuple(w.op(f"extractelement {kind} {value}, i64 {k}") for k in (0, 1))
-        else:
-            picks = (", ".join(f"i32 {k + start}" for k in range(half)) for start in (0, half))
-            parts = tuple(
-                w.op(f"shufflevector {kind} {value}, {kind} poison, <{half} x i32> <{p}>")
-                for p in picks
-            )
-        value = spell(w, primitive, parts, dtype, half)
-        lanes = half
-    for one in rest:
-        value = spell(w, primitive, (value, one), dtype, 1)
-    return value
+    """The lanes of a vector combined."""
+
+    def combine(parts: tuple[str, ...], wide: int) -> str:
+        return spell(w, primitive, parts, dtype, wide)
+
+    return fold_lanes(w, primitive, value, dtype, lanes, combine)
 
 
 def _literal_float(text: str) -> str | None:
