@@ -46,7 +46,7 @@ class KernelRewriter:
         visit: Callable[[Expr], Expr] | None = None,
         buffers: Mapping[Buffer, Buffer] | None = None,
     ):
-        self.visit, self.buffers = visit, buffers or {}
+        self.visit, self.buffers = visit, {} if buffers is None else buffers
         self._memo: dict[int, tuple[Expr, Expr]] = {}
 
     def expr(self, node: Expr) -> Expr:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from xlac_cpu.emit.spelling import constant, register, suffix, vector
+from xlac_cpu.emit.spelling import constant, number, register, vector
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -46,51 +47,42 @@ def fold_lanes(
 
 
 def _extreme(w: LlvmWriter, up: bool, value: str, dtype: DType, lanes: int) -> str:
-    """The maximum or minimum of the lanes of floats, NaN if one is NaN.
+    """The maximum or minimum of the lanes of floats: NaN if one is NaN, and -0 is below +0.
 
-    As integers of their bits, with all but the sign flipped in negative ones, floats are ordered as
-    they should be: -0 below +0, and NaN beyond infinity on the side of its sign, which is chosen.
-    So a step is one instruction, where floats take three. AVX-512 has the registers for the
-    constants, and the comparison of 64-bit integers.
+    Halves are combined by one instruction each, x86's own, which is wrong about NaN and the sign of
+    a zero. Whether there is a NaN, or a zero of the sign that wins, is found beside that, and
+    corrected by a last one: it gives its second operand if one is NaN or both are zero.
     """
-    bits = dtype.bits
-    width = f"i{bits}"
-    kind, whole = register(dtype, lanes), vector(width, lanes)
-    quiet = (0x7FC00000 if bits == 32 else 0x7FF8 << 48) - (0 if up else 1 << (bits - 1))
+    scalar, integer = register(dtype), f"i{dtype.bits}"
+    kind, whole = vector(scalar, lanes), vector(integer, lanes)
+    wins = constant("0" if up else str(-(1 << (dtype.bits - 1))), integer, lanes)
+    is_zero = w.op(f"icmp eq {whole} {w.op(f'bitcast {kind} {value} to {whole}')}, {wins}")
     is_nan = w.op(f"fcmp uno {kind} {value}, {value}")
-    key = w.op(f"bitcast {kind} {value} to {whole}")
-    key = w.op(
-        f"select {vector('i1', lanes)} {is_nan}, {whole} {constant(str(quiet), width, lanes)}, "
-        f"{whole} {key}"
-    )
-    key = _flipped(w, key, width, lanes)
+    last, zero, nan = (number(n, dtype) for n in (-math.inf, 0.0, math.nan))
+    if not up:
+        last, zero = (number(n, dtype) for n in (math.inf, -0.0))
+    last = _if_any(w, is_zero, lanes, zero, last, scalar)
+    last = _if_any(w, is_nan, lanes, nan, last, scalar)
     while lanes > 1:
-        whole, half = vector(width, lanes), lanes // 2
-        # the last two lanes stay in a vector register
-        parts = [picked(w, whole, key, range(k, k + half)) for k in (0, half)] if half > 1 else []
-        other = parts[1] if parts else picked(w, whole, key, (1, 1))
-        kept = half if parts else lanes
-        name = f"llvm.s{'max' if up else 'min'}.{suffix(width, kept)}"
-        kind = vector(width, kept)
-        key = w.intrinsic(name, kind, (kind, parts[0] if parts else key), (kind, other))
-        lanes = half
-    key = _flipped(w, key, width, 2)
-    kind = register(dtype, 2)
-    return w.op(
-        f"extractelement {kind} {w.op(f'bitcast {vector(width, 2)} {key} to {kind}')}, i64 0"
-    )
+        kind, lanes = vector(scalar, lanes), lanes // 2
+        if lanes == 1:
+            low, high = (w.op(f"extractelement {kind} {value}, i64 {k}") for k in (0, 1))
+        else:
+            low, high = (picked(w, kind, value, range(k, k + lanes)) for k in (0, lanes))
+        value = _of_two(w, up, low, high, vector(scalar, lanes), lanes)
+    return _of_two(w, up, value, last, scalar, 1)
 
 
-def _flipped(w: LlvmWriter, key: str, width: str, lanes: int) -> str:
-    """Integers with all bits but the sign flipped where they are negative."""
-    kind, bits = vector(width, lanes), int(width[1:])
-    sign = w.op(f"ashr {kind} {key}, {constant(str(bits - 1), width, lanes)}")
-    if w.ternary and lanes * bits in (128, 256, 512):  # key ^ (sign & most)
-        most = constant(str((1 << (bits - 1)) - 1), width, lanes)
-        name = f"llvm.x86.avx512.pternlog.{'q' if bits == 64 else 'd'}.{lanes * bits}"
-        return w.intrinsic(name, kind, (kind, key), (kind, sign), (kind, most), ("i32", "120"))
-    flips = w.op(f"lshr {kind} {sign}, {constant('1', width, lanes)}")
-    return w.op(f"xor {kind} {key}, {flips}")
+def _of_two(w: LlvmWriter, up: bool, a: str, b: str, kind: str, lanes: int) -> str:
+    better = w.op(f"fcmp {'ogt' if up else 'olt'} {kind} {a}, {b}")
+    return w.op(f"select {vector('i1', lanes)} {better}, {kind} {a}, {kind} {b}")
+
+
+def _if_any(w: LlvmWriter, condition: str, lanes: int, then: str, otherwise: str, kind: str) -> str:
+    """One of two scalars, by whether a condition holds in some lane."""
+    bits = w.op(f"bitcast <{lanes} x i1> {condition} to i{lanes}")
+    some = w.op(f"icmp ne i{lanes} {bits}, 0")
+    return w.op(f"select i1 {some}, {kind} {then}, {kind} {otherwise}")
 
 
 def scale(w: LlvmWriter, x: str, n: str, dtype: DType, lanes: int) -> str:

@@ -15,6 +15,7 @@ from xlac_cpu.emit.style import Style
 from xlac_cpu.emit.threads import chunks
 from xlac_cpu.machine import Machine
 from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.lowering.interleave import interleaved
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
 from xlac_sdk.programs.entries import parts as entry_parts
@@ -43,7 +44,9 @@ def emit(
     style = _style(target, machine)
     spelled = outlined.calling(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
-    legal = {kernel: legalize(kernel, spelled, fast) for kernel in program.kernels}
+    legal = {
+        kernel: interleaved(legalize(kernel, spelled, fast), target) for kernel in program.kernels
+    }
     each = of_entries(program, legal)
     symbols, groups = _kernels(program, legal, each[0], style)
     group = groups[-1]

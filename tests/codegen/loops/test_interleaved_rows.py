@@ -1,0 +1,104 @@
+"""Iterations of parallel loops side by side: to the bit what they are one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from loops_harness import MASKED, graph_of, param
+
+from xlac.codegen.claims import kind_taken
+from xlac.codegen.lower import lower
+from xlac.fusion.partition import partition
+from xlac.ir.graph import Node
+from xlac.ops import build as ops
+from xlac_sdk.interpreter.kernels import compile_kernel
+from xlac_sdk.kernel_ir import build
+from xlac_sdk.kernel_ir.kernel import If, Kernel, Store, Var, statements
+from xlac_sdk.kernel_ir.verify import verify
+from xlac_sdk.lowering.interleave import interleaved
+from xlac_sdk.lowering.legalize import legalize
+from xlac_sdk.target import Target
+
+
+def softmax(rows: int, columns: int, target: Target = MASKED) -> Kernel:
+    return kernel_of(ops.apply1("softmax", param("x", (rows, columns))), target)
+
+
+def kernel_of(result: Node, target: Target = MASKED) -> Kernel:
+    (group,) = partition(graph_of(result), target, kind_taken=kind_taken).groups
+    (launch,) = lower(group, target, "k").launches
+    return legalize(launch.kernel, target)
+
+
+def run(kernel: Kernel, x: np.ndarray, *sizes: int) -> np.ndarray:
+    verify(kernel)
+    y = np.full(x.shape, 99, x.dtype)
+    with np.errstate(all="ignore"):
+        compile_kernel(kernel)(x.reshape(-1), y.reshape(-1), *sizes)
+    return y
+
+
+def rows_at_once(kernel: Kernel) -> int:
+    """Stores of the body that is run for whole groups of rows, for each one of a row."""
+    loop = kernel.parallel
+    assert loop is not None
+    body = loop.body[0].then if isinstance(loop.body[0], If) else loop.body
+    return sum(isinstance(stmt, Store) for stmt in statements(body))
+
+
+@pytest.mark.parametrize("columns", [9, 16, 30, 48, 64])
+@pytest.mark.parametrize("rows", [1000, 1001, 1007])
+def test_results_stay_the_same_to_the_bit(rows: int, columns: int) -> None:
+    kernel = softmax(rows, columns)
+    x = np.random.default_rng(columns).standard_normal((rows, columns)).astype(np.float32)
+    x[3, 1], x[5], x[-1, 0] = np.nan, -np.inf, np.inf
+    together = interleaved(kernel, MASKED)
+    assert rows_at_once(together) >= 2 * rows_at_once(kernel)
+    np.testing.assert_array_equal(run(together, x), run(kernel, x))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 1000])
+def test_an_open_number_of_rows(rows: int) -> None:
+    """The last rows, fewer than are run at once, are run by themselves."""
+    kernel, n = softmax(1000, 9), Var("n", build.INDEX, low=0)
+    loop = kernel.parallel
+    assert loop is not None
+    counter = replace(loop.counter, high=None, below=n)
+    open_ = replace(kernel, sizes=(n,), body=(replace(loop, counter=counter, stop=n),))
+    x = np.random.default_rng(rows).standard_normal((1000, 9)).astype(np.float32)
+    together = interleaved(open_, MASKED)
+    assert rows_at_once(together) > rows_at_once(kernel)
+    np.testing.assert_array_equal(run(together, x, rows), run(open_, x, rows))
+
+
+def test_what_rows_share_counts_once() -> None:
+    """A norm's weights are read by all rows, so as many rows are run at once as without."""
+    x, w = param("x", (2000, 16)), param("w", (16,))
+    norm = ops.apply1("rms_norm", x, w)
+    kernel = kernel_of(norm)
+    assert rows_at_once(interleaved(kernel, MASKED)) == 8 * rows_at_once(kernel)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [replace(MASKED, vector_registers=16), replace(MASKED, size=True)],
+    ids=["few registers", "small code"],
+)
+def test_other_targets_keep_their_loops(target: Target) -> None:
+    kernel = softmax(1000, 16, target)
+    assert interleaved(kernel, target) is kernel
+
+
+def test_long_rows_and_loops_without_folds_are_kept() -> None:
+    long = softmax(100, 1000)
+    assert interleaved(long, MASKED) is long
+    sums = kernel_of(ops.add(param("x", (1000, 1000)), param("y", (1000, 1000))))
+    assert interleaved(sums, MASKED) is sums
+
+
+def test_the_halves_of_wide_rows_fill_the_registers() -> None:
+    """Two rows of 64 floats are eight registers of 64 bytes: no more are run at once."""
+    kernel = softmax(1000, 64)
+    assert rows_at_once(interleaved(kernel, MASKED)) == 2 * rows_at_once(kernel)
