@@ -131,6 +131,7 @@ class Target:
     convolutions: frozenset[Products] = frozenset()  # likewise
     attentions: frozenset[Attentions] = frozenset()  # likewise
     collectives: bool = False  # runs CollectiveStart and CollectiveDone
+    host_calls: bool = False  # runs steps that call Python functions
     # "cpu" or "gpu": which lowerings are used; by default gpu if there are warps
     device: str = ""
 

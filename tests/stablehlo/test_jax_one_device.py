@@ -67,21 +67,20 @@ def test_groups_of_several_devices_are_refused(tmp_path: Any) -> None:
         load(file)
 
 
-def test_calls_of_python_are_left_out_by_permission() -> None:
+def test_calls_of_python_are_left_out_by_permission(capsys: pytest.CaptureFixture[str]) -> None:
     def function(x: Any) -> Any:
         jax.debug.print("x {}", x)
         return x * 2
 
-    with pytest.raises(SourceError, match="drop_callbacks=True"):
-        xlac.from_jax(function, X)
     with pytest.warns(CallbackWarning, match="calls of Python functions are left out"):
         f = xlac.from_jax(function, X, drop_callbacks=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert (f(X) == X * 2).all()
+    assert capsys.readouterr().out == ""
     kept = jax.ShapeDtypeStruct(X.shape, X.dtype)
-    with pytest.raises(SourceError, match="for its results"):
-        xlac.from_jax(lambda x: jax.pure_callback(np.sin, kept, x), X, drop_callbacks=True)
+    sine = xlac.from_jax(lambda x: jax.pure_callback(np.sin, kept, x), X, drop_callbacks=True)
+    np.testing.assert_allclose(sine(X), np.sin(X), 1e-6)  # which has results
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32"])

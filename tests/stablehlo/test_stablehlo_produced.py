@@ -11,6 +11,7 @@ import pytest
 from tests.stablehlo.programs import binary, main, unary
 from xlac.frontends.produced import produced, verified
 from xlac.frontends.stablehlo import load
+from xlac.frontends.stablehlo.host_calls import calling, host_calls
 from xlac.frontends.stablehlo.produced import PRODUCED
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -53,6 +54,10 @@ def lapack(name: str, given: str, takes: list[str], gives: list[str]) -> str:
     )
 
 
+CALLBACK = (
+    '<{call_target_name = "xla_ffi_python_cpu_callback"}> '
+    "{mhlo.backend_config = {index = 0 : ui64}}"
+)
 OTHERS = (
     *(unary(f"chlo.{name}", F32, F32) for name in UNARY.split()),
     *(binary(f"chlo.{name}", F32, F32) for name in ("next_after", "polygamma", "zeta")),
@@ -86,6 +91,9 @@ def test_every_declared_operation_is_made_and_no_other() -> None:
     made: set[str] = set()
     for source in (*sorted(CORPUS.glob("*.mlir")), *OTHERS):
         made |= produced(load(source).graph)
+    with host_calls():
+        calling([abs])
+        made |= produced(load(unary("stablehlo.custom_call", F32, F32, CALLBACK)).graph)
     assert sorted(made) == sorted(PRODUCED)
 
 

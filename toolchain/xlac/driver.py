@@ -14,7 +14,7 @@ from typing import Any
 from xlac.cache.fingerprint import key_of
 from xlac.cache.rooms import copied
 from xlac.cache.store import Cache
-from xlac.codegen.claims import is_kept, kind_taken
+from xlac.codegen.claims import check_host_calls, is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.codegen.schedules import document
@@ -209,6 +209,7 @@ class _Stages:
                 verify_each=self.verify_each,
                 is_kept=is_kept,
             )
+            check_host_calls(graph, target)
             if not self.pipeline.has(ExpandPass):  # else a trace refused some expansions
                 check_expanded(graph, target, is_kept)
             own = captured(graph)

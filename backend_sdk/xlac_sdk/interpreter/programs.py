@@ -23,6 +23,7 @@ from xlac_sdk.interpreter.stamps import stamped
 from xlac_sdk.kernel_ir.extent import extent
 from xlac_sdk.libraries.library import COMPUTED
 from xlac_sdk.lowering.stop_checks import StopChecks
+from xlac_sdk.programs.host_calls import CUSTOM, interpreted
 from xlac_sdk.programs.program import (
     Argument,
     Branch,
@@ -65,7 +66,7 @@ class Interpreter:
 
     def __init__(self, program: Program, claimed: Mapping[str, Claimed] | None = None) -> None:
         self.program = program
-        self._claimed: Mapping[str, Claimed] = {**COMPUTED, **(claimed or {})}
+        self._claimed: Mapping[str, Claimed] = {**COMPUTED, CUSTOM: interpreted, **(claimed or {})}
         self._exchanges = table_of(program)
         stop_checks = StopChecks(program, slow=1000)
         self._functions = {

@@ -15,6 +15,7 @@ from math import ceil, inf
 from xlac_sdk.dims import size_hint, upper_bound
 from xlac_sdk.kernel_ir.kernel import For, Kernel, Stmt, children
 from xlac_sdk.lowering.loop_times import BYTES, FLOPS, Sizes, Turns, known_time
+from xlac_sdk.programs.host_calls import host_calls
 from xlac_sdk.programs.program import (
     Branch,
     Call,
@@ -78,6 +79,8 @@ class StopChecks:
         if self._whole is not None:
             return self._whole.long
         steps = self.program.steps
+        if host_calls(steps):  # which may raise
+            return True
         if not self.program.sizes and not _endless(steps):
             known = work(steps)
             if self._slow * max(known.flops / FLOPS, known.bytes / BYTES) < LONG and _all_known(
@@ -117,7 +120,9 @@ class StopChecks:
         steps = self.program.steps
         for at, step in enumerate(steps):
             if changes_state(step):
-                return step if not _endless(steps[at:]) and self.most(steps[at:]) < COMMIT else None
+                rest = steps[at:]
+                sure = not _endless(rest) and not host_calls(rest)
+                return step if sure and self.most(rest) < COMMIT else None
         return None
 
     @cached_property

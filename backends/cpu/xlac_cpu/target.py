@@ -62,6 +62,7 @@ def target(request: Request) -> Target:
         lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
         size=request.size,
         collectives=machine.triple == host().triple,  # code built ahead of time has none
+        host_calls=machine.triple == host().triple and not request.ahead,
         facts=json.dumps(machine.settings, sort_keys=True),
     )
 

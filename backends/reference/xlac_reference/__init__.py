@@ -34,6 +34,7 @@ class ReferenceBackend(Backend):
             gathers=True,
             primitives=native,
             collectives=True,
+            host_calls=True,
         )
         return found.with_given(request)
 

@@ -17,6 +17,7 @@ from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.host.capi.opened import check
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.exchange_checks import MESH
+from xlac_sdk.programs.host_calls import host_calls
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import Diagnostic, UnavailableError, UnsupportedError
 from xlac_sdk.target import Target
@@ -30,7 +31,9 @@ def files_of(program: Program, target: Target, artifact: Path | None) -> dict[st
     kept: it is built again. Raises UnsupportedError for a program that runs in this process alone.
     """
     backend = find(target.name)
-    for what, present in (("ranks", program.facts.get(MESH)), ("entries", program.entries)):
+    calls = bool(program.steps) and bool(host_calls(program.every_step))
+    whats = {"ranks": program.facts.get(MESH), "entries": program.entries, "calls of Python": calls}
+    for what, present in whats.items():
         if present:
             raise _refused(f"'{program.name}' has {what}")
     with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as room:

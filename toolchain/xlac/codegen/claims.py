@@ -13,10 +13,12 @@ from importlib import import_module
 from typing import Any
 
 from xlac.fusion.group import Kind
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.ops import OPS
 from xlac.ops.collective.group import Collective
 from xlac.ops.control.custom_op import CustomOp
+from xlac.ops.control.effect import python_calls
+from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
 
 Takes = Callable[[Node, Target], bool]
@@ -106,3 +108,20 @@ def is_kept(node: Node, target: Target) -> bool:
     implements it whole.
     """
     return node.op.mnemonic in target.claims or kind_taken(node, target) is not None
+
+
+def check_host_calls(graph: Graph, target: Target) -> None:
+    """Raises UnsupportedError for the calls of Python functions, in bodies too, on a target whose
+    programs run without Python.
+    """
+    if target.host_calls:
+        return
+    problem = f"a program of target {target.name} calls no Python functions"
+    hint = "targets cpu and reference do, in the process that compiles; "
+    hint += "from_jax(…, drop_callbacks=True) leaves out those without results"
+    found = [
+        Diagnostic("XL7217", problem, node.origin.span if node.origin else None, hint)
+        for node in python_calls(graph)
+    ]
+    if found:
+        raise UnsupportedError(*found)

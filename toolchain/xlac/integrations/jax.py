@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from xlac.api import compile
@@ -14,7 +13,7 @@ from xlac.frontends.jax.arrays import as_example, leaf_type
 from xlac.frontends.jax.exported import examples_of, is_exported
 from xlac.frontends.jax.lowered import LoweredFunction, flattened, labels, lower, symbols_of
 from xlac.frontends.jax.static import jitted, required
-from xlac.frontends.stablehlo.custom import dropping
+from xlac.frontends.stablehlo.host_calls import host_calls
 from xlac.model import Model
 from xlac.options import tuning_seconds
 from xlac.runtime.programs import PROGRAMS, Programs
@@ -193,12 +192,10 @@ class JaxFunction:
         whole = self._joined(split, args)
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
             checkpoint("reading the model")
-            left_out: AbstractContextManager[list[str]]
-            left_out = dropping() if self._drops else nullcontext([])
-            with left_out as dropped:
+            with host_calls(self._drops) as calls:
                 lowered = lower(self._jitted, whole, {**named, **split.names})
-            if dropped:
-                places = ", ".join(dropped)
+            if calls.dropped:
+                places = ", ".join(calls.dropped)
                 said = f"{self._name}: calls of Python functions are left out: {places}"
                 warnings.warn(said, CallbackWarning, stacklevel=4)
             names = labels(lowered.tree_in, self._traced(split))
@@ -262,8 +259,9 @@ def from_jax(
     The function may be a program of `jax.export`, which brings its own examples. `results` is
     "numpy" or "jax" (`jax.Array`s). `jit` are options of `jax.jit`, such as static_argnums and
     donate_argnums; a function that is jitted already has its own. Sizes of
-    `jax.export.symbolic_shape` stay open. `drop_callbacks` leaves out calls of Python functions
-    without results (`jax.debug.print`), with a CallbackWarning. `checked`, `allow_kernels`, `tune`
+    `jax.export.symbolic_shape` stay open. Calls of Python functions are steps of
+    the program, on targets cpu and reference; `drop_callbacks` leaves out those without results
+    (`jax.debug.print`), with a CallbackWarning. `checked`, `allow_kernels`, `tune`
     and the limits are those of `xlac.compile`, for each program; JAX's own tracing is not
     interrupted.
     Needs JAX: pip install 'xlac[jax]'. Raises SourceError or LimitError.

@@ -140,6 +140,8 @@ class Printer:
                 return value.value
             case bool() | int() | float() | None:
                 return repr(value)
+        if callable(value):  # of this process: for people to read
+            return quoted(repr(value), always=True)
         raise TypeError(f"no text for an attribute {value!r}")
 
     def array(self, array: Array) -> str:

@@ -8,6 +8,7 @@ from xlac.fusion.group import Group, Kind
 from xlac.ir.op import attributes
 from xlac.memory.places import Places
 from xlac.ops.collective.group import Collective
+from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, Param
 from xlac_sdk.programs.program import (
     Call,
@@ -27,18 +28,19 @@ def claimed(planner: MemoryPlanner, group: Group, places: Places, direct: Places
     planner.lifetimes.tick()
     for output in group.outputs:
         places[output] = direct.get(output) or planner.temporary(output.type, output.origin)
-    values = (*group.anchor.inputs, *group.outputs)
-    arguments = tuple(planner.place(n, places) for n in values)
+    anchor = group.anchor
+    taken = {n.op.index if isinstance(n.op, Pick) else 0: n for n in group.outputs}
+    results = [
+        planner.place(taken[number], places)
+        if number in taken
+        else planner.temporary(type, anchor.origin, is_value=False)  # nobody reads it
+        for number, type in enumerate(anchor.results)
+    ]
+    arguments = (*(planner.place(n, places) for n in anchor.inputs), *results)
     for argument in arguments:
         planner.lifetimes.use(argument.slot)
-    shapes = tuple(n.shape for n in values)
-    return Call(
-        group.anchor.op.mnemonic,
-        arguments,
-        shapes,
-        attributes(group.anchor.op),
-        group.anchor.origin,
-    )
+    shapes = tuple(type.shape for type in (*(n.type for n in anchor.inputs), *anchor.results))
+    return Call(anchor.op.mnemonic, arguments, shapes, attributes(anchor.op), anchor.origin)
 
 
 class Flight:

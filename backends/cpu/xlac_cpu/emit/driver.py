@@ -13,13 +13,14 @@ Python.
 
 from __future__ import annotations
 
-from xlac_cpu.emit import exchange, layout, stamp
+from xlac_cpu.emit import exchange, host_call, layout, stamp
 from xlac_cpu.emit.launches import Launching
 from xlac_cpu.emit.spelling import memory
 from xlac_cpu.emit.stopping.checks import Watch
 from xlac_cpu.emit.style import Style
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.stop_checks import StopChecks
+from xlac_sdk.programs.host_calls import CUSTOM, function_of, numbered, signature_of
 from xlac_sdk.programs.program import (
     Argument,
     Branch,
@@ -60,6 +61,7 @@ class ProgramWriter:
         self.program, self.symbols, self.threads = program, symbols, threads
         self.places, self.ahead = places or layout.places(program), places is not None
         self.declarations, self.style = declarations, style
+        self.numbers = numbered(program)  # of the Python functions that steps call
         self.functions: list[str] = []
         # kernels run by the pool, and the words of their frames
         self.forks: dict[str, int] = {}
@@ -169,10 +171,22 @@ class _Body(Launching):
                 if self.driver.ahead:
                     raise exchange.ahead()
                 exchange.call(w, step, self.pointer, layout.exchanges(self.driver.program))
+            case Call() if step.name == CUSTOM and function_of(step) is not None:
+                self.host_call(step)
             case Call(name=name):
                 raise UnsupportedError(
                     Diagnostic("XL5104", f"the cpu backend does not claim '{name}'")
                 )
+
+    def host_call(self, step: Call) -> None:
+        """Calls a Python function, which gives the call's end a reason where it raises."""
+        if self.driver.ahead or not self.watch.watched:
+            problem = "code built ahead of time calls no Python functions"
+            span = step.origin.span if step.origin else None
+            raise UnsupportedError(Diagnostic("XL7217", problem, span))
+        number = self.driver.numbers[signature_of(step)]
+        pointers = [self.pointer(argument) for argument in step.arguments]
+        host_call.call(self.w, number, pointers, layout.host_calls(self.driver.program), self.stop)
 
     def repeat_while(
         self, condition: tuple[Step, ...], flag: Argument, body: tuple[Step, ...]

@@ -32,6 +32,11 @@ def exchanges(program: Program) -> int:
     return len(fixed(program)) + len(states(program))
 
 
+def host_calls(program: Program) -> int:
+    """The place after that, where there is one, of the table of Python functions."""
+    return exchanges(program) + ("mesh" in program.facts)
+
+
 def places(program: Program) -> Places:
     """Each slot's base (`io`, `fixed` or `arena`) and an index into a table, or an
     offset in bytes.

@@ -14,6 +14,7 @@ import numpy as np
 from xlac_cpu.emit import layout
 from xlac_cpu.llvm.code import Code
 from xlac_cpu.run import fastcall, pool, watch
+from xlac_cpu.stop_block import BLOCK
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import mapped, stopping
 from xlac_sdk.host.fresh_memory import zeroed
@@ -43,8 +44,11 @@ class CpuExecutable:
         states = [start + slot.offset for slot in layout.states(program)]
         kept = [*map(_address, self._constants), *states]
         self._exchanges = _exchanges(program)
-        if self._exchanges is not None:
-            kept.append(self._exchanges.address)
+        if "mesh" in program.facts:
+            kept.append(0 if self._exchanges is None else self._exchanges.address)
+        self._host = _host_table(program)
+        if self._host is not None:
+            kept.append(self._host.address)
         self._fixed = (ctypes.c_void_p * len(kept))(*kept)
         self._pool = pool.of(target.threads, code) if target.threads > 1 else 0
         self._watched, self._tears = watching(program)
@@ -67,7 +71,7 @@ class CpuExecutable:
             if not all(name in addresses for name in fastcall.EXPORTS):
                 addresses = {**addresses, **fastcall.code().addresses}
             long = program.facts[LONG] if LONG in program.facts else _long(program)
-            long |= self._exchanges is not None
+            long |= self._exchanges is not None or self._host is not None
             fast, into = fastcall.functions(
                 program,
                 addresses,
@@ -163,6 +167,20 @@ def _exchanges(program: Program) -> Any:
     from xlac_sdk.host.ranks.communicator import table_of
 
     return table_of(program)
+
+
+def _host_table(program: Program) -> Any:
+    """The table of Python functions that steps call; None for a program without any, and for one
+    from the cache, which has no steps.
+    """
+    if not program.steps:
+        return None
+    from xlac_sdk.programs.host_calls import HostTable, host_calls
+
+    if not host_calls(program.every_step):
+        return None
+    words = [BLOCK[name] for name in ("flag", "type", "value", "trace")]
+    return HostTable(program, words)
 
 
 def _by_name(

@@ -25,6 +25,7 @@ from xlac.ir.op import Array
 from xlac.ir.text import show
 from xlac.memory.limit import MemoryLimit
 from xlac.model import Model
+from xlac.ops.control.effect import python_calls
 from xlac.ops.tensor.leaf import param
 from xlac.options import TUNING, CompileOptions
 from xlac.support.measured_facts import machine
@@ -81,6 +82,11 @@ def tune(
         tune=seconds,
     )
     model = load(source, dims=dims, params=params, precision=precision, signature=signature)
+    if any(python_calls(model.graph)):
+        problem = (
+            "the model calls Python functions of this process: others, which tune it, lack them"
+        )
+        raise SourceError(Diagnostic("XL4115", problem))
     model = replace(specialized(model), allow_kernels=allow_kernels)
     backend = find(target)
     facts = backend.target_for(options.request)
@@ -99,7 +105,8 @@ def tune(
 def for_models(options: CompileOptions, backend: Backend) -> Callable[[Model], Asked]:
     """A function from a model to its tuned schedules: those that the cache has, if they were
     searched for as long as the options say, and else what searching on finds. Models with open
-    sizes have none. Raises SourceError for options that do not go with tuning.
+    sizes, and those that call Python functions of this process, have none. Raises SourceError for
+    options that do not go with tuning.
     """
     if options.sizes == "symbolic" or options.variants:
         problem = "tune does not go with sizes='symbolic', as kernels are measured at known sizes"
@@ -108,7 +115,8 @@ def for_models(options: CompileOptions, backend: Backend) -> Callable[[Model], A
     facts = backend.target_for(options.request)
 
     def wanted(model: Model) -> Asked:
-        return Asked() if model.dims else _kept_or_found(model, facts, backend, options)
+        alone = model.dims or any(python_calls(model.graph))
+        return Asked() if alone else _kept_or_found(model, facts, backend, options)
 
     return wanted
 

@@ -16,6 +16,7 @@ from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
+from xlac_sdk.programs.host_calls import PYTHON
 
 I64 = DType.I64
 
@@ -234,6 +235,8 @@ def compact(w: StableHloWriter, node: Node, mask: SsaValue) -> list[SsaValue]:
 def custom_call(w: StableHloWriter, node: Node, *xs: SsaValue) -> list[SsaValue]:
     """custom_call by name; attributes are rejected, as readers have no common form for them."""
     op: Any = node.op
+    if op.name == PYTHON:
+        raise Unsaid("it calls a Python function of this process")
     if op.attributes:
         raise Unsaid("its attributes have no form that every reader of StableHLO knows")
     if any(is_open(t.shape) for t in node.results):

@@ -16,6 +16,7 @@ from xlac.frontends.jax.arrays import as_it_is, inward, is_plain, outward, speci
 from xlac.frontends.jax.static import required
 from xlac.frontends.pytree import endless
 from xlac.frontends.stablehlo import load
+from xlac.frontends.stablehlo.host_calls import calling
 from xlac.ir.dims import Symbol
 from xlac.ir.op import Array
 from xlac.model import Model
@@ -110,7 +111,7 @@ class LoweredFunction:
         """The function's results as a pytree, from the model's outputs; `as_jax` makes them
         `jax.Array`s, which share the outputs' memory where that is aligned.
         """
-        leaves: list[Any] = list(arrays)
+        leaves: list[Any] = list(arrays[: len(self.gives)])  # without that of side effects
         for n, type in self._special:
             leaves[n] = outward(leaves[n], type)
         if as_jax:
@@ -184,7 +185,9 @@ def _lowered(
 ) -> LoweredFunction:
     lowered = jitted.lower(*args, **named)
     infos = jax.tree.leaves(lowered.args_info)
-    known = lowered._lowering.compile_args.get("kept_var_idx")  # JAX offers no other access to it
+    # JAX offers no other access to these
+    known = lowered._lowering.compile_args.get("kept_var_idx")
+    calling(lowered._lowering.compile_args.get("host_callbacks") or ())
     kept = tuple(range(len(infos))) if known is None else tuple(sorted(known))
     donated = frozenset(n for n, info in enumerate(infos) if info.donated)
     gives = tuple(jax.tree.leaves(lowered.out_info))
@@ -204,7 +207,15 @@ def _exported(
     jax: Any, jitted: Any, args: Sequence[Any], named: Mapping[str, Any], symbolic: bool
 ) -> LoweredFunction:
     """Exports with symbolic sizes; the model's symbols keep JAX's names."""
-    exported = jax.export.export(jitted)(*args, **named)
+    try:
+        exported = jax.export.export(jitted)(*args, **named)
+    except (NotImplementedError, RuntimeError) as error:
+        # what JAX says of calls of Python functions, and of those with results of open sizes
+        if not any(said in str(error) for said in ("host_callbacks", "std::bad_cast")):
+            raise
+        problem = "JAX lowers no calls of Python functions where sizes are open"
+        hint = "give examples of fixed shapes: other shapes compile when they come"
+        raise SourceError(Diagnostic("XL7216", problem, hint=hint)) from None
     kept = tuple(exported.module_kept_var_idx)
     dims = dims_of(exported)
     model = load(exported.mlir_module(), dims=dims)

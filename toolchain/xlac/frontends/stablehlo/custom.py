@@ -9,16 +9,12 @@ Users can register more, by a target and a builder:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from math import lcm
 
 from xlac.frontends.known import DataDependent, NeedsValue
+from xlac.frontends.stablehlo.host_calls import python_callback
 from xlac.frontends.stablehlo.scope import AssertedRange
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
-from xlac.frontends.stablehlo.text.syntax import TensorType
-from xlac.frontends.stablehlo.values import Token
 from xlac.ir.dims import UNBOUNDED, Sym, symbols
 from xlac.ir.graph import Node
 from xlac.ops.scalar.comparison import Compare
@@ -119,42 +115,6 @@ CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(
     same,
 )
 CUSTOM_CALLS["shape_assertion"] = shape_assertion
-
-_dropped: ContextVar[list[str] | None] = ContextVar("dropped", default=None)
-
-
-@contextmanager
-def dropping() -> Iterator[list[str]]:
-    """In the block, calls of Python functions without results are dropped on import; the list gets
-    a line for each.
-    """
-    dropped: list[str] = []
-    token = _dropped.set(dropped)
-    try:
-        yield dropped
-    finally:
-        _dropped.reset(token)
-
-
-def python_callback(site: OperationSite) -> Built:
-    """A call of a Python function: dropped where that is permitted and it has no results."""
-    dropped = _dropped.get()
-    if any(isinstance(type, TensorType) for type in site.op.types):
-        site.fail(
-            "it calls a Python function for its results, and a program runs without Python",
-            "compute the value before and pass it in, or write it with operations of JAX",
-            code="XL7216",
-        )
-    if dropped is None:
-        site.fail(
-            "it calls a Python function, as jax.debug.print does, and a program runs without "
-            "Python",
-            "xlac.from_jax(…, drop_callbacks=True) leaves such calls out",
-            code="XL7216",
-        )
-    dropped.append(str(site.importer.source.span(site.op.at)))
-    return [Token() for _ in site.op.types]
-
 
 CUSTOM_CALLS |= dict.fromkeys(
     (

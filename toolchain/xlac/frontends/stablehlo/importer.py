@@ -5,6 +5,7 @@ graphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from xlac.frontends.known import Known
@@ -28,7 +29,35 @@ from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.tensor.leaf import Param
+from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, SourceError
+
+TOKEN = Type(DType.BOOL, ())
+"""The type of what orders calls with side effects: a value that is always false."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionBody:
+    """A region as a closed graph, with the values that it captures. Where it has side effects,
+    `end` follows the last one, and `start`, which is no input yet, is what the first one follows.
+    """
+
+    graph: Graph
+    captured: list[Value]
+    start: Node
+    end: Node | None
+
+    @property
+    def acts(self) -> bool:
+        """Whether it has side effects."""
+        return self.end is not self.start
+
+    def threaded(self, place: int) -> Graph:
+        """The graph with `start` as an input at a place, and `end` as the last output."""
+        graph, end = self.graph, self.end
+        assert end is not None
+        inputs = (*graph.inputs[:place], self.start, *graph.inputs[place:])
+        return Graph(graph.name, inputs, {**graph.outputs, "effect": end})
 
 
 class StablehloImporter:
@@ -46,6 +75,8 @@ class StablehloImporter:
         self.asserted: list[AssertedRange] = []  # more than the sizes of the arguments say
         # sizes that the program asserts to be equal, by symbol
         self.equal: list[tuple[Dim, Dim]] = []
+        # what the next call with side effects follows in this graph: host_calls.py
+        self.effect: Node | None = None
         self._depth = self._count = 0
         self._path: list[str] = []
 
@@ -92,17 +123,18 @@ class StablehloImporter:
 
     def region(
         self, site: OperationSite, region: MlirRegion, types: Sequence[Type] | None
-    ) -> tuple[Graph, list[Value]]:
-        """A region as a closed graph of its arguments and captured values, and the
-        captured values.
-        """
-        scope = Closed(self, site.scope)
+    ) -> RegionBody:
+        """A region as a closed graph of its arguments and captured values."""
+        scope, before = Closed(self, site.scope), self.effect
+        start = self.effect = Node.of(Param("effect", TOKEN))
         given = None if types is None else list(types)
         for name, type in region.arguments:
             scope.define(name, self._argument(scope, type, given, region), region.at)
         results = self.run(region, scope)
+        end, self.effect = self.effect, before
         outputs = {f"y{n}": node for n, node in enumerate(nodes_of(results))}
-        return Graph(site.name, tuple(scope.inputs), outputs), scope.captured
+        graph = Graph(site.name, tuple(scope.inputs), outputs)
+        return RegionBody(graph, scope.captured, start, end)
 
     def _argument(
         self, scope: Closed, type: ValueType, given: list[Type] | None, region: MlirRegion

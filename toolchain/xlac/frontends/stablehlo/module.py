@@ -32,6 +32,7 @@ from xlac.support.dependencies import note
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, Origin, SourceError, UnsupportedError
 
+EFFECTS = "effects"  # the last output of a program that calls Python functions for their effects
 ROUNDS = 1000  # the most sizes that may be unified, each of which restarts the import
 
 
@@ -183,9 +184,9 @@ class Import:
                 name = f"out{len(outputs)}"
                 if isinstance(value, TypedTensor) and stated:
                     name = stated
-                while name in outputs:
-                    name += "_"
-                outputs[name] = self._output(outward(tensor), name)
+                outputs[fresh(name, outputs)] = self._output(outward(tensor), name)
+        if self.importer.effect is not None:
+            outputs[fresh(EFFECTS, outputs)] = self.importer.effect
         if not outputs:
             self.source.fail("XL7207", "the function gives no tensor", self.main.at)
         name = self.importer.module.name.strip("@") or "main"
@@ -238,6 +239,13 @@ class Import:
                 self.main.at,
             )
         return build.constant(array)
+
+
+def fresh(name: str, taken: Mapping[str, Node]) -> str:
+    """A name that no output has."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def inward(node: Node, type: TensorType) -> TypedTensor:

@@ -6,7 +6,7 @@ PRODUCED = frozenset(
     """
     abs acos acosh add and argmax asin asinh atan atan2 atanh barrier bessel_i1e bitcast
     broadcast cast cbrt ceil cholesky clz compare concat cond const conv cos cosh
-    cumulative decode_float digamma dim_size div dot dyn_slice dyn_update eigh einsum
+    cumulative custom_call decode_float digamma dim_size div dot dyn_slice dyn_update eigh einsum
     encode_float erf erf_inv erfc exp expm1 fft flip floor gather householder_product
     householder_qr iota irfft isfinite isinf lgamma log log1p lu max min mul neg
     next_after not or pad param pick polygamma popcnt pow reduce reduce_precision rem

@@ -16,7 +16,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 
 if TYPE_CHECKING:
-    from xlac.frontends.stablehlo.importer import StablehloImporter
+    from xlac.frontends.stablehlo.importer import RegionBody, StablehloImporter
     from xlac.frontends.stablehlo.scope import RegionScope
 
 Built = Value | Sequence[Value] | Node | Sequence[Node]
@@ -211,6 +211,13 @@ class OperationSite:
 
         `types` are the types of the arguments' nodes where the text does not state the sizes.
         """
+        body = self.region(number, types)
+        if body.acts:
+            self.fail("its region calls a Python function for its effects", code="XL7216")
+        return body.graph, body.captured
+
+    def region(self, number: int, types: Sequence[Type] | None = None) -> RegionBody:
+        """The same for a region that may have side effects."""
         if number >= len(self.op.regions):
             self.fail(f"region {number} is missing")
         return self.importer.region(self, self.op.regions[number], types)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from xlac.ir.dims import Dim
-from xlac.ir.graph import Node, apply
+from xlac.ir.graph import Graph, Node, apply
 from xlac.ir.leading import one_by_one
 from xlac.ir.op import Array, Elementwise, Index, Op, Operand, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops.checks import ANY, several
 from xlac.ops.sampling import dtypes_and_shapes
 from xlac_sdk.kernel_ir.kernel import Expr
+from xlac_sdk.programs.host_calls import PYTHON
 
 
 @declare
@@ -60,6 +61,15 @@ FUNCTIONS: dict[str, Any] = {}
 def register(functions: Mapping[str, Any]) -> None:
     """Makes custom calls known to the interpreter."""
     FUNCTIONS.update(functions)
+
+
+def python_calls(graph: Graph) -> Iterator[Node]:
+    """The calls of Python functions of this process, in bodies too."""
+    for node in graph.nodes():
+        if isinstance(node.op, CustomCall) and node.op.name == PYTHON:
+            yield node
+        for body in node.op.bodies():
+            yield from python_calls(body)
 
 
 @declare

@@ -15,19 +15,34 @@ from xlac_sdk.dtypes import DType
 
 @operation("while")
 def while_(site: OperationSite) -> Built:
-    """A while loop; values captured by its regions are carried unchanged."""
-    carried = nodes_of(site.operands)
+    """A while loop; values captured by its regions are carried unchanged, and so is what orders
+    side effects.
+    """
+    carried = list(nodes_of(site.operands))
     types = [node.type for node in carried]
-    condition, first = site.capturing(0, types)
-    body, second = site.capturing(1, types)
-    (condition, body), more = united([condition, body], [first, second])
+    parts = [site.region(0, types), site.region(1, types)]
+    graphs, acts = [part.graph for part in parts], any(part.acts for part in parts)
+    if acts:
+        graphs = [part.threaded(len(carried)) for part in parts]
+        graphs[0] = _deciding(graphs[0], parts[0].acts)
+        carried.append(site.importer.effect or build.constant(False))
+    (condition, body), more = united(graphs, [part.captured for part in parts])
     kept = {f"c{n}": node for n, node in enumerate(body.inputs[len(carried) :])}
     body = Graph(body.name, body.inputs, {**body.outputs, **kept})
     results = (
         build.results(Node.of(While(condition, body), *carried, *more)) if carried or more else ()
     )
     left = list(results)
+    if acts:
+        site.importer.effect = left.pop(len(carried) - 1)
     return [rebuilt(value, left) for value in site.operands]
+
+
+def _deciding(condition: Graph, acts: bool) -> Graph:
+    """A condition that follows its own side effects: what orders them is always false."""
+    flag, effect = condition.outputs.values()
+    output = build.apply1("or", flag, effect) if acts else flag
+    return Graph(condition.name, condition.inputs, {"y0": output})
 
 
 @operation("if", "case")
@@ -39,10 +54,20 @@ def branches(site: OperationSite) -> Built:
     index = site.real(0).node
     if site.name == "if":
         index = build.select(index, build.constant(0, DType.I32), build.constant(1, DType.I32))
-    bodies = [site.capturing(number) for number in range(len(site.op.regions))]
-    graphs, captured = united([graph for graph, _ in bodies], [values for _, values in bodies])
-    node = Node.of(Cond(tuple(graphs)), build.cast(index, DType.I32), *captured)
-    return regrouped([_like(type, graphs[0]) for type in site.results()], build.results(node))
+    parts = [site.region(number) for number in range(len(site.op.regions))]
+    bodies, acts = [part.graph for part in parts], any(part.acts for part in parts)
+    first = []
+    if acts:
+        bodies = [part.threaded(0) for part in parts]
+        first.append(site.importer.effect or build.constant(False))
+    graphs, captured = united(bodies, [part.captured for part in parts])
+    if not graphs[0].outputs:
+        return []  # nothing happens in any of them
+    node = Node.of(Cond(tuple(graphs)), build.cast(index, DType.I32), *first, *captured)
+    results = list(build.results(node))
+    if acts:
+        site.importer.effect = results.pop()
+    return regrouped([_like(type, graphs[0]) for type in site.results()], results)
 
 
 def _like(type: object, graph: Graph) -> TypedTensor:

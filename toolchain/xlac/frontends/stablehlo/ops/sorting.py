@@ -50,7 +50,7 @@ def approx_top_k(site: OperationSite) -> Built:
     axis = config.get("reduction_dim")
     if function is None or not isinstance(axis, int) or not xs or not 0 <= axis < len(xs[0].shape):
         site.fail("needs a comparator and an axis")
-    comparator, _ = site.importer.region(site, function.body, None)
+    comparator = site.importer.region(site, function.body, None).graph
     sorted_values = sorted_by(comparator, xs, axis)
     sizes = [type.shape[axis] for type in site.results(count)]
     return [
