@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import xlac
+from xlac.frontends.jax import devices
 from xlac.frontends.loader import load
 from xlac.runtime import programs
 from xlac_sdk.source import SourceError
@@ -77,6 +78,28 @@ def test_results_are_arrays_of_jax_on_request() -> None:
     same(second, jax.jit(scaled)(found["y"]))
     with pytest.raises(SourceError, match="numpy"):
         xlac.from_jax(scaled, X, results="nump")
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "complex64", "int4", "key"])
+def test_results_of_jax_are_placed_as_device_put_places_them(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = jax.random.key(3) if kind == "key" else jnp.asarray([1, 2, 3], kind)
+    assert devices.quick() is not None  # with this version of JAX
+
+    def function(x: Any) -> Any:
+        return (jax.random.clone(x) if kind == "key" else x + x), jnp.float32(2.5)
+
+    f = xlac.from_jax(function, x, results="jax")
+    quick = f(x)
+    with jax.default_device(jax.devices()[0]):
+        usual = f(x)
+    monkeypatch.setattr(devices, "quick", lambda: None)
+    for found, one, other in zip(quick, usual, f(x), strict=True):
+        assert (found == one).all() and (found == other).all()
+        assert found.dtype == other.dtype
+        assert kind == "key" or found.weak_type == other.weak_type
+        assert found.devices() == one.devices() and found.committed == other.committed
 
 
 def test_pickles_are_compiled_again() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xlac.frontends.jax import devices
 from xlac.frontends.jax.arrays import as_it_is, inward, is_plain, outward, special
 from xlac.frontends.jax.static import required
 from xlac.frontends.pytree import endless
@@ -98,6 +99,18 @@ class LoweredFunction:
         """The results that are converted, with their types."""
         return [(n, type) for n, type in enumerate(self.gives) if not is_plain(type.dtype)]
 
+    @cached_property
+    def _movable(self) -> list[int]:
+        """The results that a device can hold: all but JAX's tangents of integers."""
+        import jax
+
+        return [n for n, type in enumerate(self.gives) if type.dtype != jax.dtypes.float0]
+
+    @cached_property
+    def _placing(self) -> list[Any]:
+        """For each of these, what placing it takes (`devices.placing`)."""
+        return [devices.placing(self.gives[n]) for n in self._movable]
+
     def given(self) -> list[str]:
         """The name of each leaf of the results for messages: "" if there is only one."""
         import jax
@@ -115,10 +128,8 @@ class LoweredFunction:
         for n, type in self._special:
             leaves[n] = outward(leaves[n], type)
         if as_jax:
-            import jax
-
-            movable = [n for n, type in enumerate(self.gives) if type.dtype != jax.dtypes.float0]
-            for n, array in zip(movable, jax.device_put([leaves[n] for n in movable]), strict=True):
+            placed = devices.placed([leaves[n] for n in self._movable], self._placing)
+            for n, array in zip(self._movable, placed, strict=True):
                 leaves[n] = array
         return self.tree_out.unflatten(leaves)
 
