@@ -13,7 +13,7 @@ Python.
 
 from __future__ import annotations
 
-from xlac_cpu.emit import exchange, host_call, layout, stamp
+from xlac_cpu.emit import exchange, layout, stamp
 from xlac_cpu.emit.launches import Launching
 from xlac_cpu.emit.spelling import memory
 from xlac_cpu.emit.stopping.checks import Watch
@@ -186,7 +186,9 @@ class _Body(Launching):
             raise UnsupportedError(Diagnostic("XL7217", problem, span))
         number = self.driver.numbers[signature_of(step)]
         pointers = [self.pointer(argument) for argument in step.arguments]
-        host_call.call(self.w, number, pointers, layout.host_calls(self.driver.program), self.stop)
+        exchange.host_call(
+            self.w, number, pointers, layout.host_calls(self.driver.program), self.stop
+        )
 
     def repeat_while(
         self, condition: tuple[Step, ...], flag: Argument, body: tuple[Step, ...]
