@@ -13,10 +13,11 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from xlac.frontends.torch.decompositions import decompositions
-from xlac.integrations.torch.fallback import compiled
+from xlac.integrations.torch.fallback import compiled, frozen
 from xlac.integrations.torch.subgraph import Options
 from xlac.model import PRECISIONS
 from xlac.options import tuning_seconds
+from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import chosen, unknown_word
 from xlac_sdk.support.limits import valid
 
@@ -43,9 +44,13 @@ def backend(
     chosen = replace(options_of(whole), name=f"graph_{next(_numbers)}")
 
     def inference(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compiled(graph, chosen)
+        return frozen(graph, chosen, _static()) if chosen.freeze else compiled(graph, chosen)
 
     def forward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        if chosen.freeze:
+            problem = "freeze makes parameters constants, and gradients of them are asked for"
+            hint = "call the model under torch.no_grad(), or leave freeze out"
+            raise SourceError(Diagnostic("XL7307", problem, hint=hint))
         return compiled(graph, replace(chosen, visible=_user_results()))
 
     def backward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -63,6 +68,18 @@ def backend(
     return built
 
 
+def _static() -> list[int]:
+    """The positions of the arguments that are parameters and buffers, and not changed by the graph
+    being compiled.
+    """
+    context = torch._guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return []
+    changed = set(metadata.mutated_inp_runtime_indices)
+    return [n for n in metadata.static_input_indices if n not in changed]
+
+
 def _user_results() -> frozenset[int]:
     """The numbers of those results of the forward graph being compiled that the user gets; the
     others are residuals for the backward pass.
@@ -76,7 +93,7 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     """The `options` of `torch.compile`. `threads` is PyTorch's number unless given. Raises
     SourceError for unknown names and values, LimitError for a limit that is not positive.
     """
-    known = {f.name for f in fields(Options)} - {"name", "visible"}
+    known = {f.name for f in fields(Options)} - {"name", "visible", "frozen"}
     unknown = sorted(set(given or {}) - known)
     if unknown:
         problem = f"the xlac backend has no option '{unknown[0]}'"

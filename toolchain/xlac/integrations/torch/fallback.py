@@ -5,8 +5,9 @@ runs in PyTorch.
 from __future__ import annotations
 
 import operator
+import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +67,24 @@ def compiled(module: GraphModule, options: Options) -> Run:
     return _boxed(_eager(_split(module, whole.unsupported, options)))
 
 
+def frozen(module: GraphModule, options: Options, static: Sequence[int]) -> Run:
+    """The same, compiled at the first call with the values that the arguments at `static` have
+    then: constants from then on.
+    """
+    ready: list[Run] = []
+    lock = threading.Lock()
+
+    def run(args: list[Any]) -> Any:
+        if not ready:
+            with lock:
+                if not ready:
+                    values = {n: args[n].detach() for n in static}
+                    ready.append(compiled(module, replace(options, frozen=values)))
+        return ready[0](args)
+
+    return _boxed(run)
+
+
 def _warn_or_raise(error: XlacError, options: Options) -> None:
     """Warns that PyTorch runs part of the model, or raises `error` if fallback is not allowed."""
     if not options.fallback:
@@ -114,7 +133,8 @@ def _split(
         if node.op == "call_module" and str(node.target).startswith(PREFIX):
             inner = split.get_submodule(str(node.target))
             assert isinstance(inner, GraphModule)
-            part = replace(options, visible=_visible_results(split, node, options.visible))
+            seen = _visible_results(split, node, options.visible)
+            part = replace(options, visible=seen, frozen={})  # other arguments, other positions
             setattr(split, str(node.target), _Module(compiled(inner, part), _single(inner)))
     split.recompile()
     return split

@@ -165,7 +165,7 @@ class FixedSizeProgram:
         self._compiled, self._at = compiled, compiled.at
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
-        given = [_dense(args[at], perm) if at >= 0 else seed_tensor() for at, perm in self._inputs]
+        given = [dense(args[at], perm) if at >= 0 else seed_tensor() for at, perm in self._inputs]
         results = [torch.empty(shape, dtype=dtype) for _, shape, dtype in self._outputs]
         if self._at is not None:
             self._at(
@@ -179,7 +179,7 @@ class FixedSizeProgram:
         return tuple([_result(r, results, args) for r in self._results])
 
 
-def _dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
+def dense(tensor: torch.Tensor, perm: Perm | None) -> torch.Tensor:
     """A tensor in the memory order that the program reads; a copy where it differs from the
     example's order, or is a negative view or a conjugate one.
     """

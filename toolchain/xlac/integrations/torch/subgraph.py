@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from xlac.frontends.torch.importer import FxImporter
 from xlac.frontends.torch.layout import inverse, is_dense, order, usual
 from xlac.frontends.torch.produced import PRODUCED
 from xlac.frontends.torch.sizes import Sizes
+from xlac.frontends.torch.tensors import array_of
 from xlac.integrations.torch.program import (
     Output,
     PassedArgument,
@@ -28,10 +29,12 @@ from xlac.integrations.torch.program import (
     TensorProgram,
     TorchInput,
     ViewOfMemory,
+    dense,
 )
 from xlac.integrations.torch.views import ViewGeometry, overlaps, shared
 from xlac.ir.dims import Dim, Sym, symbols
 from xlac.ir.graph import Graph, Node
+from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.ops import build
 from xlac_sdk.programs.sizes import determined
@@ -51,8 +54,11 @@ class Options:
     max_compile_seconds: float | None = None
     max_compile_memory: int | None = None
     tune: float | bool | None = None
+    freeze: bool = False
     name: str = "graph"
     visible: frozenset[int] | None = None  # numbers of the results that the user gets; None: all
+    # the values of arguments that are constants of the program, by position
+    frozen: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
 
 class Subgraph:
@@ -67,6 +73,7 @@ class Subgraph:
         self.importer = FxImporter(module, Sizes(values=sizes))
         self.inputs: list[TorchInput] = []
         self.params: list[Node] = []
+        self.weights: dict[str, Array] = {}
         values: dict[FxNode, Node | ComplexTensor | None] = {}
         self.places = inputs_of(module.graph)
         for position, place in enumerate(self.places):
@@ -86,9 +93,15 @@ class Subgraph:
         name = f"{place.name}"
         shape = type.shape if perm is None else tuple(type.shape[axis] for axis in perm)
         held = (*shape, 2) if meta.is_complex() else shape
-        node = build.param(name, type.dtype, held, origin=Origin(name))
-        self.params.append(node)
-        self.inputs.append(TorchInput(position, name, perm, any(isinstance(d, Sym) for d in shape)))
+        value = self.options.frozen.get(position)
+        kind = "input" if value is None else "weight"
+        node = build.param(name, type.dtype, held, kind, Origin(name))
+        if value is None:
+            symbolic = any(isinstance(d, Sym) for d in shape)
+            self.params.append(node)
+            self.inputs.append(TorchInput(position, name, perm, symbolic))
+        else:
+            self.weights[name] = array_of(dense(value, perm))
         if meta.is_complex():
             back = range(len(shape)) if perm is None else inverse(perm)
             return apart(node).each(partial(build.transpose, perm=back))
@@ -134,7 +147,7 @@ class Subgraph:
         kept = [n for n in self.params if n in used or self._sizes_needed(n)]
         graph = Graph(self.options.name, (*kept, *([seed] if seed else [])), outputs)
         graph = verified(graph, PRODUCED, "PyTorch")
-        model = Model(graph, {}, self.importer.sizes.symbols)
+        model = Model(graph, self.weights, self.importer.sizes.symbols)
         model = replace(model, precision=self.options.precision)
         names = {n.name for n in kept}
         given = self.options
