@@ -23,6 +23,7 @@ from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.kernel import Apply, statements
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.programs.program import Program
 from xlac_sdk.target import Request
 
 Array = np.ndarray[Any, Any]
@@ -92,13 +93,17 @@ class Case:
         found = driver.executable(lowered, backend)(**self.given)
         for name, exact in self.exact.items():
             np.testing.assert_array_equal(np.asarray(found[name]), exact, err_msg=name)
-        words = [
-            one
-            for kernel in lowered.program.kernels
-            for one in walk([e for s in statements(kernel.body) for e in roots(s)])
-            if isinstance(one, Apply) and one.primitive is Primitive.DOT4
-        ]
-        assert bool(words) is used
+        assert bool(words(lowered.program)) is used
+
+
+def words(program: Program) -> list[Apply]:
+    """Where kernels multiply four bytes at once."""
+    return [
+        one
+        for kernel in program.kernels
+        for one in walk([e for s in statements(kernel.body) for e in roots(s)])
+        if isinstance(one, Apply) and one.primitive is Primitive.DOT4
+    ]
 
 
 def zero(dtype: type, value: int) -> Array:
@@ -146,6 +151,34 @@ def test_sizes(cpu: str) -> None:
         case.bytes(np.uint8, (150, 256)), case.bytes(np.int8, (256, 130)), zero(np.uint8, 99)
     )
     case.check(cpu, threads=2)
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(2)
+def test_few_columns(cpu: str) -> None:
+    """Columns that fill half a vector or less, with sums of whole pairs of words and not."""
+    needs_processor(cpu)
+    case = Case()
+    for columns in (2, 3, 4, 7, 8):
+        for number, depth in enumerate((8, 12, 16, 40, 2048)):
+            a, b = SIGNS[number % 2], SIGNS[columns % 2]
+            x, w = case.bytes(a, (37, depth)), case.bytes(b, (depth, columns))
+            case.product(x, w, zero(a, 5), zero(b, 9))
+    extreme = case.bytes(np.uint8, (5, 512), True), case.bytes(np.int8, (512, 8), True)
+    case.product(*extreme, zero(np.uint8, 0), zero(np.int8, 127))
+    case.check(cpu, threads=2)
+
+
+@pytest.mark.parametrize(("columns", "depth", "lanes"), [(8, 24, 16), (8, 12, 8), (16, 24, 16)])
+def test_a_vector_has_two_words_of_few_columns(columns: int, depth: int, lanes: int) -> None:
+    op = Dot((), (), (1,), (0,), DType.I32)
+    x = Node.of(Param("x", Type(DType.U8, (9, depth)), "input"))
+    w = Node.of(Param("w", Type(DType.I8, (depth, columns)), "weight"))
+    graph = Graph("g", (x,), {"y": Node.of(op, x, w)})
+    weights = {"w": np.zeros((depth, columns), np.int8)}
+    target = find("cpu").target(Request(cpu="x86-64-v4"))
+    found = words(driver.lower(Model(graph, weights), target).program)
+    assert {one.lanes for one in found} == {lanes}
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)

@@ -77,6 +77,30 @@ def test_only_what_changed_is_open(model: Specializing) -> None:
     assert model.programs == 3
 
 
+def test_a_call_of_the_last_sizes_looks_for_no_program(
+    model: Specializing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = (np.ones((3, count, 4), np.float32) for count in (4, 9))
+    for kept in (small, large, small, small):
+        step(model, kept)
+    out = {"y": np.empty((3, 5, 4), np.float32), "s": np.empty((3, 4), np.float32)}
+    inputs = {"kept": small, "new": np.zeros((3, 1, 4), np.float32)}
+
+    def never(*_: object) -> None:
+        raise AssertionError("it looked for a program")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model._programs, "find", never)
+        patch.setattr(model._programs, "get", never)
+        step(model, small)
+        model.run(inputs, out)
+    np.testing.assert_array_equal(out["y"], np.concatenate([small, inputs["new"]], 1))
+    step(model, large)
+    step(model, small)
+    found: Any = model(small.tolist(), inputs["new"])  # of another kind
+    np.testing.assert_array_equal(found["y"], out["y"])
+
+
 def growth(**bounds: Symbol) -> Growth:
     return Growth(bounds.values())
 

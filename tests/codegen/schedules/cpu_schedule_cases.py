@@ -182,6 +182,7 @@ CPU_CASES: dict[str, Drawn] = {
     "dot_long": Drawn(dot(20, 8, 512, kind="weight"), AVX2.with_facts(l2_bytes=4 << 10), "gemm"),
     "dot_half": Drawn(half, AVX512, "gemm"),
     "dot_bytes": Drawn(bytes_dot(9, 40, 24), BYTES, "bytes_gemm", exact=True),
+    "dot_bytes_few": Drawn(bytes_dot(9, 8, 24), BYTES, "bytes_gemm", exact=True),
     "dot_bytes_packed": Drawn(
         bytes_dot(21, 37, 36, "input"), FEW_BYTES, "bytes_gemm", exact=True, starts=(SHARED, PIECES)
     ),

@@ -68,7 +68,7 @@ def beginning(name: str, made: Group) -> LoweredGroup:
 
 
 FORCED: dict[str, set[Field]] = {
-    "bytes_gemm": {("swap",), ("dtype",), ("right",)},
+    "bytes_gemm": {("swap",), ("right",)},
     "skinny_gemm": {("along_depth",)},
 }
 """Fields that have one value for a group: how bytes are packed; the axis along which the large

@@ -11,15 +11,15 @@ import numpy as np
 
 from xlac.ir.dims import Symbol, symbols
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
 from xlac.model import Interface, Undecided
 from xlac.ops.tensor.leaf import Param, param
 from xlac.runtime.compiled import Compiled
+from xlac.runtime.forms import form_of, frozen, parts, signature
 from xlac.runtime.growing import Growth
 from xlac.runtime.programs import PROGRAMS, Programs
 from xlac.runtime.state import SharedState
 from xlac_sdk.dtypes import Array
-from xlac_sdk.host.array_values import as_array, device_of, type_of
+from xlac_sdk.host.array_values import as_array, device_of
 from xlac_sdk.host.call_binding import Parameters, as_input, by_name
 from xlac_sdk.programs.sizes import solve as solved
 from xlac_sdk.source import XlacError
@@ -68,6 +68,8 @@ class Specializing:
         self._types = {param(node).name: node.type for node in interface.params}
         # signature of a positional call -> the key of its program
         self._shapes: dict[tuple[tuple[int, ...], ...], Hashable] = {}
+        # the last of these with its program, if that has no state
+        self._last: tuple[Any, Compiled | None] = None, None
 
     def __repr__(self) -> str:
         from xlac_sdk.programs.signature import shown, sizes_of, text_of
@@ -109,10 +111,12 @@ class Specializing:
         return len(self._programs)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
-        shapes = None
-        if not named and all(type(array) is np.ndarray for array in arrays):
-            shapes = tuple([array.shape for array in arrays])
-            program = self._programs.find(self._shapes.get(shapes))
+        shapes = None if named else shapes_of(arrays)
+        if shapes is not None:
+            last, program = self._last
+            if program is not None and shapes == last:
+                return program(*arrays)
+            program = self._noted(shapes)
             if program is not None:
                 return self._turn(program, partial(program, *arrays))
         key, program, given = self._prepared(by_name(self._parameters, arrays, named))
@@ -128,6 +132,13 @@ class Specializing:
         with self._state.of(program):
             return call()
 
+    def _noted(self, shapes: tuple[tuple[int, ...], ...]) -> Compiled | None:
+        """The program for NumPy arrays of these shapes, if it is known and kept."""
+        program = self._programs.find(self._shapes.get(shapes))
+        if program is not None and not program.program.state_bytes:
+            self._last = shapes, program
+        return program
+
     def _note(
         self, shapes: tuple[tuple[int, ...], ...] | None, key: Hashable, program: Compiled
     ) -> None:
@@ -141,10 +152,13 @@ class Specializing:
         """Calls `Compiled.run` of the program for these inputs."""
         shapes = None
         if type(inputs) is dict and len(inputs) == len(self.inputs):
-            arrays: list[Any] = [inputs.get(name) for name in self.inputs]
-            if all(type(array) is np.ndarray for array in arrays):
-                shapes = tuple([array.shape for array in arrays])
-                program = self._programs.find(self._shapes.get(shapes))
+            shapes = shapes_of([inputs.get(name) for name in self.inputs])
+            if shapes is not None:
+                last, program = self._last
+                if program is not None and shapes == last:
+                    program.run(inputs, out)
+                    return
+                program = self._noted(shapes)
                 if program is not None:
                     self._turn(program, partial(program.run, inputs, out))
                     return
@@ -231,52 +245,17 @@ class Specializing:
         )
 
 
+def shapes_of(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...] | None:
+    """The shapes of NumPy arrays; None if one is of another kind."""
+    shapes = []
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return None
+        shapes.append(array.shape)
+    return tuple(shapes)
+
+
 def admits(program: Compiled, name: str, value: int) -> bool:
     """Whether a size is open in a program and may have this value."""
     symbol = next((s for s in program.program.sizes if s.name == name), None)
     return symbol is not None and symbol.min <= value <= symbol.max
-
-
-def form_of(name: str, value: Any) -> Any:
-    """The types of the parts of a sequence or optional: a type, None, or a list of such."""
-    if isinstance(value, list | tuple):
-        return [form_of(name, part) for part in value]
-    if value is None:
-        return None
-    array = as_array(value, None, name)
-    return Type(type_of(array.dtype, name), array.shape)
-
-
-def parts(inputs: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, those of sequences and optionals by the names of their parts: `images.0`,
-    `mask.0`.
-    """
-    arrays: dict[str, Any] = {}
-
-    def visit(name: str, value: Any) -> None:
-        for number, part in enumerate(
-            value if isinstance(value, list | tuple) else () if value is None else (value,)
-        ):
-            if isinstance(part, list | tuple):
-                visit(f"{name}.{number}", part)
-            else:
-                arrays[f"{name}.{number}"] = as_array(part)
-
-    for name, value in inputs.items():
-        if name in forms:
-            visit(name, value)
-        else:
-            arrays[name] = value
-    return arrays
-
-
-def frozen(value: Any) -> Hashable:
-    """Nested lists of types as a hashable key."""
-    if isinstance(value, dict):
-        return tuple(sorted((name, frozen(form)) for name, form in value.items()))
-    return tuple(frozen(v) for v in value) if isinstance(value, list) else str(value)
-
-
-def signature(array: Array) -> Hashable:
-    """The values of an array as a hashable key."""
-    return str(array.dtype), array.shape, array.tobytes()

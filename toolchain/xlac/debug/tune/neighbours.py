@@ -67,11 +67,17 @@ def _values(kind: Any, data: Any, numbers: Numbers) -> Iterator[tuple[Field, Any
     elif kind is bool:
         yield (), not data
     elif kind is DType:
-        yield from (((), d.value) for d in (DType.F32, DType.F16, DType.BF16) if d.value != data)
+        yield from (((), d.value) for d in _alike(DType(data)) if d.value != data)
     elif is_dataclass(kind):
         yield from _of_fields(kind, data, numbers)  # type: ignore[arg-type]
     elif origin is tuple:
         yield from _lists(arguments, data, numbers)
+
+
+def _alike(dtype: DType) -> tuple[DType, ...]:
+    """The types of the same kind: of floats, or of words of bytes."""
+    floats = (DType.F32, DType.F16, DType.BF16)
+    return floats if dtype.is_float else (DType.I32, DType.I64)
 
 
 def _lists(

@@ -2,7 +2,9 @@
 instruction.
 
 A step reads four consecutive bytes of the left operand, and a word in which the four bytes of the
-right operand were packed, at compile time or before the product.
+right operand were packed, at compile time or before the product. Where there are so few columns
+that they fill half a vector, a step may take two words of each: the even lanes of a vector add the
+first, the odd lanes the second, and pairs of lanes are added at the end.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from xlac_sdk.target import Target
 
 BYTES = 4  # bytes per word
 SIGNS = {DType.U8: DType.U32, DType.I8: DType.I32}  # the word type of each byte type
+COUNTS = {DType.I32: 1, DType.I64: 2}  # words of a step, by the type in which they are packed
 
 
 def able(c: Contraction, target: Target) -> bool:
@@ -42,12 +45,28 @@ def able(c: Contraction, target: Target) -> bool:
     )
 
 
-def in_words(c: Contraction) -> Contraction:
-    """The contraction with words as steps."""
+def in_words(c: Contraction, dtype: DType = DType.I32) -> Contraction:
+    """The contraction with steps of one word, or of the two that an i64 has."""
     *others, last = c.inner
-    steps = Axis(last.extent // BYTES, BYTES, last.right * BYTES, last.along)
-    right = replace(c.right, dtype=DType.I32)
-    return replace(c, inner=(*others, steps), right=right, word=last.right)
+    size = BYTES * COUNTS[dtype]
+    steps = Axis(last.extent // size, size, last.right * size, last.along)
+    right = replace(c.right, dtype=dtype)
+    return replace(c, inner=(*others, steps), right=right, word=last.right, words=COUNTS[dtype])
+
+
+def paired(c: Contraction, lanes: int, target: Target) -> bool:
+    """Whether steps of a contraction of bytes can take two words of each of `lanes` columns: a
+    vector has room for both, and the right operand is packed at compile time.
+    """
+    whole = divisor(c.inner[-1].extent) % (2 * BYTES) == 0
+    return whole and c.right.constant and 2 * lanes <= target.lanes(c.accumulate)
+
+
+def joined(total: Expr) -> Expr:
+    """The sums of the pairs of lanes of a vector i32."""
+    pairs = build.bits(total, DType.I64)
+    upper = build.apply(Primitive.SHR, pairs, Const(32, DType.I64, pairs.lanes))
+    return build.cast(build.apply(Primitive.ADD, pairs, upper), DType.I32)
 
 
 def loaded(buffer: Buffer, where: Expr, apart: Dim, columns: Dim, lanes: int) -> Expr:
@@ -67,9 +86,12 @@ def loaded(buffer: Buffer, where: Expr, apart: Dim, columns: Dim, lanes: int) ->
     return total
 
 
-def words(x: Array) -> Array:
-    """Bytes of shape (…, steps, columns) as i32 words of shape (…, steps / 4, columns)."""
+def words(x: Array, count: int = 1) -> Array:
+    """Bytes of shape (…, steps, columns) as i32 words of shape (…, steps / 4, columns), or as i64
+    that have two of them each.
+    """
     *around, steps, columns = x.shape
-    parts = x.reshape(*around, steps // BYTES, BYTES, columns)
-    packed = np.ascontiguousarray(np.moveaxis(parts, -2, -1)).view("<i4")[..., 0]
-    return packed.astype(np.int32, copy=False)
+    size = BYTES * count
+    parts = x.reshape(*around, steps // size, size, columns)
+    packed = np.ascontiguousarray(np.moveaxis(parts, -2, -1)).view(f"<i{size}")[..., 0]
+    return packed.astype(f"i{size}", copy=False)

@@ -84,8 +84,8 @@ class OperandSource:
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """The canonical form. `inner` lists summed axes from the outermost. Outside its `borders` the
-    left operand is zero. With a `word`, a step of the innermost takes four bytes of each operand,
-    which are `word` elements apart in the right one.
+    left operand is zero. With a `word`, a step of the innermost takes four bytes of each operand
+    (`words` times), which are `word` elements apart in the right one.
     """
 
     outer: tuple[Axis, ...]
@@ -98,6 +98,7 @@ class Contraction:
     place: Place
     borders: tuple[Edge, ...] = ()
     word: Dim = 0
+    words: int = 1
 
     @property
     def depth(self) -> Dim:
@@ -112,7 +113,7 @@ class Contraction:
     @property
     def flops(self) -> int:
         """Operations at the sizes to optimise for."""
-        return (8 if self.word else 2) * size_hint(
+        return (8 * self.words if self.word else 2) * size_hint(
             self.depth
             * self.row_count
             * self.columns.extent

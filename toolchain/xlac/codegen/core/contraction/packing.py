@@ -204,7 +204,7 @@ def constant(
     (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))
     inner = c.inner
     if c.word:  # the operand's bytes, in the layout of the source
-        inner = (*inner[:-1], Axis(inner[-1].extent * BYTES, right=c.word))
+        inner = (*inner[:-1], Axis(inner[-1].extent * BYTES * c.words, right=c.word))
     shape = static((*(a.extent for a in own), *(a.extent for a in inner), extent))
     steps = static((*(a.right for a in own), *(a.right for a in inner), c.columns.right))
 
@@ -212,7 +212,7 @@ def constant(
         if not size:
             return np.zeros(0, dtype.numpy)
         seen = stepped(before(array) if before else array, shape, steps, offset, len(own))
-        seen = words(seen) if c.word else seen
+        seen = words(seen, c.words) if c.word else seen
         around, within, full = shape[: len(own)], seen.shape[len(own) : -1], extent // width * width
         result = on_a_line(size, dtype.numpy).reshape(*around, size // prod(around))
         panels = result[..., : depth * full].reshape(*around, full // width, *within, width)

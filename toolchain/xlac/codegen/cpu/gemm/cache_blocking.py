@@ -171,7 +171,7 @@ def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
     operand.
     """
     others = [(a.usual, a.left) for a in (c.rows[1 - axis], *c.inner)]
-    others += [(BYTES, 1)] if c.word else []
+    others += [(BYTES * c.words, 1)] if c.word else []
 
     def nbytes(many: int) -> int:
         return _distinct([(many * step, c.rows[axis].left), *others]) * c.left.dtype.nbytes

@@ -41,7 +41,7 @@ def choose(
     """The schedule of a contraction and its epilogue. `view` is the view that the right operand
     came from.
     """
-    bytewise = byte_words.able(c, target)
+    given, bytewise = c, byte_words.able(c, target)
     swap = not bytewise and swaps(c, view)
     c = c.swapped() if swap else byte_words.in_words(c) if bytewise else c
     if view.compute is None and inner_product_choice.pays(c, target):
@@ -56,6 +56,8 @@ def choose(
         columns = min(columns, register_transpose.WIDE * tile.lanes)
         tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
     right, dtype = _right(c, tile, view, target)
+    if bytewise and depth > 1 and byte_words.paired(given, tile.lanes, target):
+        c, dtype = byte_words.in_words(given, DType.I64), DType.I64
     return gemm(c, after, swap, tile, right, dtype, target)
 
 
@@ -170,7 +172,14 @@ def _check_gemm(
                 ("template",),
                 "its operands are not bytes that this target multiplies four at a time",
             )
-        c = byte_words.in_words(c)
+        if schedule.dtype not in byte_words.COUNTS:
+            raise Misfit(("dtype",), "it can be i32, or i64 for two words at once")
+        if schedule.dtype is DType.I64 and not byte_words.paired(c, schedule.tile.lanes, target):
+            raise Misfit(
+                ("dtype",),
+                "two words a step need a constant of whole pairs, in half a vector of columns",
+            )
+        c = byte_words.in_words(c, schedule.dtype)
     tile = schedule.tile
     _check_tile(tile, c, target)
     _check_right(schedule, c, view, target)
@@ -221,7 +230,9 @@ def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, targ
         raise Misfit(("right",), "it is known only when the program runs")
     if schedule.right == "running" and c.right.constant:
         raise Misfit(("right",), "it is a constant, which is packed at compile time")
-    able = {c.right.dtype} if schedule.right == "direct" else {c.right.dtype, c.accumulate}
+    able = (
+        {c.right.dtype} if schedule.right == "direct" or c.word else {c.right.dtype, c.accumulate}
+    )
     if schedule.dtype not in able:
         words = " or ".join(sorted(d.value for d in able))
         raise Misfit(("dtype",), f"it can be {words}")

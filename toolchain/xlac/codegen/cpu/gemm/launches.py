@@ -62,7 +62,7 @@ def launches(
             autovectorized.AutovectorizedGemm(elements, after, c, panels, schedule).write()
         case GemmSchedule():
             if isinstance(schedule, BytesGemmSchedule):
-                c = in_words(c)
+                c = in_words(c, schedule.dtype)
             return _gemm(group, target, name, decisions, c, after, right, schedule)
     return [elements.launch(name, cost.work(group))]
 

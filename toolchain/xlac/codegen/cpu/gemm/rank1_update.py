@@ -13,6 +13,7 @@ from xlac.codegen.core.contraction.contraction import Contraction, multiply_add,
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.ir.dims import Dim
+from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Expr, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -57,6 +58,10 @@ class Rank1Update:
         packed, dtype = self.right.packed, self.right.source.dtype
         align = min(64, self.lanes * dtype.nbytes) if packed else 0
         where = build.add(right, j * self.lanes)
+        if self.c.words > 1:
+            buffer = self.elements.parameter(self.right.source.value, Access.READ)
+            pairs = build.load(buffer, where, self.lanes, align=align)
+            return self.elements.builder.let("w", build.bits(pairs, self.c.accumulate))
         value = read(
             self.elements,
             self.right.source,
@@ -72,8 +77,11 @@ class Rank1Update:
         where, source = build.add(left, row), self.c.left
         if self.c.word:
             buffer = self.elements.parameter(source.value, Access.READ)
-            word = build.bits(build.load(buffer, where, BYTES), SIGNS[source.dtype])
-            return self.elements.builder.let("x", build.splat(word, self.lanes))
+            word, words = SIGNS[source.dtype], self.c.words
+            read_as = word if words == 1 else DType.U64
+            wide = build.bits(build.load(buffer, where, BYTES * words), read_as)
+            wide = build.bits(build.splat(wide, self.lanes), word)
+            return self.elements.builder.let("x", wide)
         value = read(self.elements, source, where, 1, self.c.accumulate)
         return self.elements.builder.let("x", build.splat(value, self.lanes))
 

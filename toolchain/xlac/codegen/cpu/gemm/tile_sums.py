@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from xlac.codegen.core.contraction.byte_words import joined
 from xlac.codegen.core.contraction.contraction import Axis, crowds, zero
 from xlac.codegen.core.contraction.tiling import FEW_PRODUCTS, unroll
 from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch, panel_prefetch
@@ -32,17 +35,14 @@ class TileSums(TileStore):
         vectors: int,
         partial: build.Number,
         after: PanelPrefetch | None,
-    ) -> list[list[Var]]:
+    ) -> Sequence[Sequence[Expr]]:
         """The sums of the products along some summed axes, in registers."""
-        sums = [
-            [
-                self.builder.variable("c", zero(self.c.accumulate, self.tile.lanes))
-                for _ in range(vectors)
-            ]
-            for _ in rows
-        ]
+        start = zero(self.c.accumulate, self.tile.lanes * self.c.words)
+        sums = [[self.builder.variable("c", start) for _ in range(vectors)] for _ in rows]
         self._sum(sums, inner, left, rows, right, strides, partial, after)
-        return sums
+        if self.c.words == 1:
+            return sums
+        return [[self.builder.let("c", joined(total)) for total in row] for row in sums]
 
     def _ahead(
         self, right: Expr, depth: Dim, width: int, tile: Expr, tiles: Dim
