@@ -63,6 +63,7 @@ test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; tr
 test-tflite: $(VENV)/.tested ## every operator of TensorFlow Lite beside LiteRT's reference kernels; some minutes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-tflite]"
 	PYTHONPATH=tests/tflite $(BIN)/python tests/tflite/record.py --check
+	PYTHONPATH=tests/tflite $(BIN)/python tests/tflite/sweep_pairs.py
 	$(BIN)/python -m pytest -n 2 --all tests/tflite
 
 KERAS_VENV := $(CURDIR)/.venv-tensorflow

@@ -56,15 +56,25 @@ def test_halves_go_away_from_zero_by_a_larger_slope() -> None:
     values = byte_values(DType.I8)
     total = values[:, None] + values[None]
     table = np.sign(total) * (np.abs(total) + 1 >> 1)
-    found = linear_form(table, DType.I8, (0.5, 0.5))
+    found = linear_form(table, DType.I8, (0.5, 0.5), (-128, 127))
     assert found is not None and found.a > 1 << found.bits - 1
+
+
+def test_a_table_of_one_number_holds_beyond_its_pairs_too() -> None:
+    # each pair is clamped to the least number: no sum may reach the one above it
+    values = byte_values(DType.I8)
+    table = np.full((256, 256), -128)
+    form = linear_form(table, DType.I8, (0.001, -0.9), (-128, 127))
+    assert form is not None
+    total = form.a * values[:, None] + form.b * values[None] + form.c
+    assert (total >> form.bits).max() <= -128
 
 
 def test_a_table_that_is_no_plane_has_no_form() -> None:
     values = byte_values(DType.I8)
     table = values[:, None] + values[None] >> 1
     table[100, 100] += 1
-    assert linear_form(table, DType.I8, (0.5, 0.5)) is None
+    assert linear_form(table, DType.I8, (0.5, 0.5), (-128, 127)) is None
 
 
 def test_a_form_stays_in_32_bits() -> None:
@@ -72,7 +82,7 @@ def test_a_form_stays_in_32_bits() -> None:
     slopes = (1.8713, -0.7241)
     real = slopes[0] * values[:, None] + slopes[1] * values[None]
     table = np.clip(np.floor(real + 0.5), 0, 255).astype(np.int64)
-    form = linear_form(table, DType.U8, slopes)
+    form = linear_form(table, DType.U8, slopes, (0, 255))
     assert form is not None
     parts = form.a * values[:, None], form.b * values[None]
     assert max(np.abs(part).max() for part in (*parts, sum(parts), sum(parts) + form.c)) < 1 << BITS

@@ -55,21 +55,23 @@ def byte_values(kind: DType) -> Array:
     return np.arange(least, least + 256, dtype=np.int64)
 
 
-def linear_form(table: Array, kind: DType, slopes: tuple[float, float]) -> LinearForm | None:
-    """A form that gives `table` (i64[256, 256]: `pairs`), once it is clamped to the least and the
-    greatest number there. Its slopes are near `slopes`. None if none was found.
+def linear_form(
+    table: Array, kind: DType, slopes: tuple[float, float], ends: tuple[int, int]
+) -> LinearForm | None:
+    """A form that gives `table` (i64[256, 256]: `pairs`), once it is clamped to `ends`, as that is.
+    Its slopes are near `slopes`. None if none was found.
     """
     largest = float(np.abs(byte_values(kind)).max()) * sum(map(abs, slopes))
     most = BITS - 1 - max(0, int(np.ceil(np.log2(largest))))
     for bits in range(most, max(most - TRIED, 0), -1):
-        form = _nearest(table, kind, slopes, bits)
+        form = _nearest(table, kind, slopes, ends, bits)
         if form is not None:
             return form
     return None
 
 
 def _nearest(
-    table: Array, kind: DType, slopes: tuple[float, float], bits: int
+    table: Array, kind: DType, slopes: tuple[float, float], ends: tuple[int, int], bits: int
 ) -> LinearForm | None:
     """A form with so many bits after the point, that which misses the table's steps by most."""
     values = byte_values(kind)
@@ -77,21 +79,21 @@ def _nearest(
     a, b = (round(slope * 2.0**bits) for slope in slopes)
     value = a * x + b * y
     # c must be at least `least` and at most `most` of each pair, or beyond it where that is clamped
-    least = np.where(table > table.min(), (table << bits) - value, -(1 << BITS))
-    most = np.where(table < table.max(), (table + 1 << bits) - 1 - value, 1 << BITS)
+    least = np.where(table > ends[0], (table << bits) - value, -(1 << BITS))
+    most = np.where(table < ends[1], (table + 1 << bits) - 1 - value, 1 << BITS)
     reach = 2 * 256 * NEAR  # pairs farther from the limits do not decide
     lower, upper = least >= least.max() - reach, most <= most.min() + reach
     steps = np.arange(-NEAR, NEAR + 1)
     by_a, by_b = (each.reshape(-1, 1) for each in np.meshgrid(steps, steps, indexing="ij"))
-    starts = (least[lower] - by_a * x[lower] - by_b * y[lower]).max(axis=1)
-    ends = (most[upper] - by_a * x[upper] - by_b * y[upper]).min(axis=1)
-    best = int(np.argmax(ends - starts))
+    firsts = (least[lower] - by_a * x[lower] - by_b * y[lower]).max(axis=1)
+    lasts = (most[upper] - by_a * x[upper] - by_b * y[upper]).min(axis=1)
+    best = int(np.argmax(lasts - firsts))
     a, b = a + int(by_a[best, 0]), b + int(by_b[best, 0])
-    form = LinearForm(a, b, int(starts[best] + ends[best]) // 2, bits)
-    return form if starts[best] <= ends[best] and _gives(form, table, x, y) else None
+    form = LinearForm(a, b, int(firsts[best] + lasts[best]) // 2, bits)
+    return form if firsts[best] <= lasts[best] and _gives(form, table, x, y, ends) else None
 
 
-def _gives(form: LinearForm, table: Array, x: Array, y: Array) -> bool:
+def _gives(form: LinearForm, table: Array, x: Array, y: Array, ends: tuple[int, int]) -> bool:
     """Whether a form gives a table in 32 bits."""
     first = form.a * x
     second = first + form.b * y
@@ -99,5 +101,5 @@ def _gives(form: LinearForm, table: Array, x: Array, y: Array) -> bool:
     for part in (first, form.b * y, second, total):
         if np.abs(part).max() >= 1 << BITS:
             return False
-    given = np.clip(total >> form.bits, table.min(), table.max())
+    given = np.clip(total >> form.bits, *ends)
     return np.array_equal(given, table)

@@ -93,6 +93,15 @@ def held(x: Node, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.i
     """Integers clamped to the range of a quantized tensor's type and to the quantized `bounds`, in
     that type.
     """
+    low, high = ends_of(info, bounds)
+    number = float if x.type.dtype.is_float else int
+    clamped = build.minimum(build.maximum(x, number(low)), number(high))
+    assert info.dtype is not None
+    return build.cast(clamped, info.dtype)
+
+
+def ends_of(info: TensorInfo, bounds: tuple[float, float]) -> tuple[int, int]:
+    """The least and the greatest integer of a quantized tensor within real bounds."""
     if info.quantization is None or info.dtype is None:
         raise ShapeError(f"tensor '{info.name}' of type {info.kind} has no quantization")
     low, high = limits(info)
@@ -101,9 +110,7 @@ def held(x: Node, info: TensorInfo, bounds: tuple[float, float] = (-np.inf, np.i
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = half_away(np.divide(np.asarray(bounds, np.float32), scale)) + zero
         low, high = int(max(low, ends[0])), int(min(high, ends[1]))
-    number = float if x.type.dtype.is_float else int
-    clamped = build.minimum(build.maximum(x, number(low)), number(high))
-    return build.cast(clamped, info.dtype)
+    return low, high
 
 
 def alike(a: AffineQuantization | None, b: AffineQuantization | None) -> bool:

@@ -38,14 +38,14 @@ def stored(
 
 
 def quotient(x: Node, y: Node) -> Node:
-    """The greatest integer that is not above x / y; the least of 8 or 16 bits over -1 is the
-    greatest.
+    """The greatest integer that is not above x / y; the least of 8 or 16 bits over -1 is the least
+    again, which is what the kernels give.
     """
     kind = x.type.dtype
     if kind.bits > 16:
         return build.apply1("floor_divide", x, y)
     wide = build.apply1("floor_divide", build.cast(x, DType.I32), build.cast(y, DType.I32))
-    return build.cast(build.minimum(wide, (1 << kind.bits - 1) - 1), kind)
+    return build.cast(wide, kind)
 
 
 def compared(call: TFLiteCall, direction: str) -> Node | None:

@@ -12,7 +12,7 @@ from xlac.frontends.tflite.byte_sums import linear_form, pairs
 from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
 from xlac.frontends.tflite.file.tensors import AffineQuantization
 from xlac.frontends.tflite.multiplier import divided, multiplier
-from xlac.frontends.tflite.quantization import centred, held, rescaled, scaled
+from xlac.frontends.tflite.quantization import centred, ends_of, held, rescaled, scaled
 from xlac.frontends.tflite.word_tables import tabulated
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -35,20 +35,21 @@ def added(call: TFLiteCall, sign: int) -> Node | None:
     factor = largest / ((1 << shift) * out_scale)
     if not factor < 1:
         return None
-    most = 1 << shift + kind.bits
+    most, bounds = 1 << shift + kind.bits, BOUNDS[call.activation]
 
     def exact(x: Node, y: Node) -> Node:
         """In the steps of the kernels."""
         x = rescaled(_raised(x, left, shift), _scale(left) / largest, most)
         y = rescaled(_raised(y, right, shift), sign * (_scale(right) / largest), most)
         # each is halved
-        return scaled(build.add(x, y), factor, call.out(), BOUNDS[call.activation], most=most)
+        return scaled(build.add(x, y), factor, call.out(), bounds, most=most)
 
     if kind in BYTES:
         slopes = (_scale(left) / out_scale, sign * _scale(right) / out_scale)
-        form = linear_form(pairs(exact, kind), kind, slopes)
+        ends = ends_of(call.out(), bounds)
+        form = linear_form(pairs(exact, kind), kind, slopes, ends)
         if form is not None:
-            return held(form.of(call[0], call[1]), call.out(), BOUNDS[call.activation])
+            return held(form.of(call[0], call[1]), call.out(), bounds)
     return exact(call[0], call[1])
 
 
