@@ -77,12 +77,10 @@ test-tf: $(VENV)/.tested $(KERAS_VENV)/.installed ## functions of TensorFlow and
 	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout $(DISTRIBUTIONS) -e .
 	$(KERAS_VENV)/bin/python -m pytest --noconftest tests/tf_functions
 
-test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own; converts the latter for TensorFlow Lite too: hours
+test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own; converts the latter for TensorFlow Lite too: hours, and goes on where it was stopped
 	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(DISTRIBUTIONS) -e .
 	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/record.py --check
-	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/applications.py out/applications
-	$(BIN)/python tests/keras/compare_applications.py out/applications
-	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/live_applications.py out/applications
+	$(BIN)/python tests/keras/each_application.py out/applications $(KERAS_VENV)/bin/python
 	$(BIN)/python -m pytest --all tests/keras
 
 cuda: $(VENV)/.tested ## every shipped spec and conformance case compiled for GPUs that need not be there; minutes

@@ -1,6 +1,6 @@
 """Writes the models of keras.applications that have at most 100 M parameters, of the smallest legal
-size, and what Keras and TensorFlow Lite give for them: `applications.py FOLDER [NAME…]`. Run by the
-environment that has TensorFlow and Keras.
+size, and what Keras and TensorFlow Lite give for them: `applications.py FOLDER [NAME…]`; or lists
+their names, `applications.py --names`. Run by the environment that has TensorFlow and Keras.
 
 Weights are random, but statistics of batch normalization are those of the images that a model is
 given, so that its results depend on the image; the last softmax is left out. Each model is written
@@ -107,15 +107,15 @@ def by_reference(file: Path, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return integers, np.stack(results)
 
 
-def write(folder: Path, name: str) -> None:
-    """Writes the files of a model, those that are not there yet."""
+def write(folder: Path, name: str) -> bool:
+    """Writes the files of a model; false for one that has too many parameters."""
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     model = made(name)
     size = f"{model.count_params() / 1e6:.1f} M parameters"
     if model.count_params() > MOST:
         print(f"{name}: {size}", flush=True)
-        return
+        return False
     random = np.random.default_rng(0)
     x = images(model.input_shape[1:], random)
     filled(model, x, random)
@@ -132,20 +132,26 @@ def write(folder: Path, name: str) -> None:
     integers, results = by_reference(file, some)
     np.savez(folder / f"{name}.int8.tflite.npz", x=integers, y=results)
     print(f"{name} int8: {len(np.unique(results))} different results", flush=True)
+    return True
 
 
 def main() -> None:
-    """Writes the models that are named, or all."""
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    names = sys.argv[2:] or [
+    """Writes the models that are named, or all; the status is 3 if all of them are too large."""
+    every = [
         name
         for name in dir(keras.applications)
         if name[0].isupper() and inspect.isfunction(getattr(keras.applications, name))
     ]
-    for name in names:
-        if not (folder / f"{name}.int8.tflite.npz").exists():
-            write(folder, name)
+    if sys.argv[1] == "--names":
+        print("\n".join(every))
+        return
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [
+        (folder / f"{name}.int8.tflite.npz").exists() or write(folder, name)
+        for name in sys.argv[2:] or every
+    ]
+    sys.exit(0 if any(written) else 3)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compares the models that applications.py wrote with what Keras and TensorFlow Lite gave:
-`compare_applications.py FOLDER`. Floats are within 1e-4 of the largest result; integers at most
-three steps apart, with the same largest. Results for different images must differ, or they prove
-nothing.
+`compare_applications.py FOLDER [NAME…]`. Floats are within 1e-4 of the largest result; integers at
+most three steps apart, with the same largest. Results for different images must differ, or they
+prove nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def compared(file: Path) -> tuple[str, bool]:
 
 def main() -> None:
     """Fails if a model differs by more."""
+    names = sys.argv[2:]
     files = sorted(file.with_suffix("") for file in Path(sys.argv[1]).glob("*.npz"))
+    files = [file for file in files if not names or file.name.partition(".")[0] in names]
     assert files, "there are no models"
     wrong = []
     for file in files:
