@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xlac.frontends.tflite.multiplier import Multiplier, divided, multiplied, multiplier
+from xlac.frontends.tflite.multiplier import (
+    Multiplier,
+    divided,
+    multiplied,
+    multiplied_numbers,
+    multiplier,
+)
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import run_body
 from xlac.ops import build
@@ -46,6 +52,9 @@ def test_products_are_those_of_the_kernels(factor: float, bounded: bool, once: b
     node = multiplied(x, by, once, (1 << 28) if bounded else 1 << 31)
     wanted = [expected(v, int(by.mantissa), int(by.exponent), once) for v in values]
     assert computed(node, x, values) == wanted
+    if not once:
+        known = multiplied_numbers(np.array(values, np.int64), by)
+        assert known.tolist() == wanted
 
 
 def test_each_channel_has_its_own_multiplier() -> None:

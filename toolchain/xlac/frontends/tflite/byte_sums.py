@@ -7,13 +7,11 @@ where there are none, the kernels' own steps are computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from xlac.ir.graph import Graph, Node
-from xlac.ir.interpret import run_body
+from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -38,17 +36,6 @@ class LinearForm(NamedTuple):
         return build.apply1("shr", build.add(total, self.c), self.bits)
 
 
-def pairs(exact: Callable[[Node, Node], Node], kind: DType) -> Array:
-    """What `exact` gives for each pair of bytes of a type: i64[256, 256], by x and y in their
-    order.
-    """
-    x, y = build.param("x", kind, (256, 1)), build.param("y", kind, (1, 256))
-    values = byte_values(kind)
-    body = Graph("pairs", (x, y), {"z": exact(x, y)})
-    (found,) = run_body(body, [each.astype(kind.numpy) for each in (values[:, None], values[None])])
-    return found.astype(np.int64)
-
-
 def byte_values(kind: DType) -> Array:
     """All integers of a type of 8 bits, i64[256]."""
     least = int(np.iinfo(kind.numpy).min)
@@ -58,8 +45,8 @@ def byte_values(kind: DType) -> Array:
 def linear_form(
     table: Array, kind: DType, slopes: tuple[float, float], ends: tuple[int, int]
 ) -> LinearForm | None:
-    """A form that gives `table` (i64[256, 256]: `pairs`), once it is clamped to `ends`, as that is.
-    Its slopes are near `slopes`. None if none was found.
+    """A form that gives `table` (i64[256, 256], by x and y in their order) once it is clamped to
+    `ends`, as that is. Its slopes are near `slopes`. None if none was found.
     """
     largest = float(np.abs(byte_values(kind)).max()) * sum(map(abs, slopes))
     most = BITS - 1 - max(0, int(np.ceil(np.log2(largest))))
@@ -75,22 +62,32 @@ def _nearest(
 ) -> LinearForm | None:
     """A form with so many bits after the point, that which misses the table's steps by most."""
     values = byte_values(kind)
-    x, y = np.broadcast_arrays(values[:, None], values[None])
+    x, y = values[:, None], values[None]
     a, b = (round(slope * 2.0**bits) for slope in slopes)
     value = a * x + b * y
-    # c must be at least `least` and at most `most` of each pair, or beyond it where that is clamped
-    least = np.where(table > ends[0], (table << bits) - value, -(1 << BITS))
-    most = np.where(table < ends[1], (table + 1 << bits) - 1 - value, 1 << BITS)
-    reach = 2 * 256 * NEAR  # pairs farther from the limits do not decide
-    lower, upper = least >= least.max() - reach, most <= most.min() + reach
     steps = np.arange(-NEAR, NEAR + 1)
-    by_a, by_b = (each.reshape(-1, 1) for each in np.meshgrid(steps, steps, indexing="ij"))
-    firsts = (least[lower] - by_a * x[lower] - by_b * y[lower]).max(axis=1)
-    lasts = (most[upper] - by_a * x[upper] - by_b * y[upper]).min(axis=1)
+    more = [each.reshape(-1, 1) for each in np.meshgrid(steps, steps, indexing="ij")]
+    # c brings each pair to its number at least, and not to the next; beyond an end that is clamped
+    firsts = _most((table << bits) - value, table > ends[0], values, more)
+    lasts = -_most(value - (table + 1 << bits) + 1, table < ends[1], -values, more)
     best = int(np.argmax(lasts - firsts))
-    a, b = a + int(by_a[best, 0]), b + int(by_b[best, 0])
+    a, b = a + int(more[0][best, 0]), b + int(more[1][best, 0])
     form = LinearForm(a, b, int(firsts[best] + lasts[best]) // 2, bits)
     return form if firsts[best] <= lasts[best] and _gives(form, table, x, y, ends) else None
+
+
+def _most(limits: Array, among: Array, values: Array, more: list[Array]) -> Array:
+    """The largest of limits i64[256, 256] `among` pairs of values, for each try i64[n, 1] of what
+    the slopes have `more`, by which the sums of pairs move away from their limits.
+    """
+    rows, columns = np.nonzero(among)
+    here = limits[rows, columns]
+    if not here.size:
+        return np.full(len(more[0]), -(1 << BITS))
+    near = here >= here.max() - 2 * 256 * NEAR  # others are not reached
+    moved = more[0] * values[rows[near]] + more[1] * values[columns[near]]
+    largest: Array = (here[near] - moved).max(axis=1)
+    return largest
 
 
 def _gives(form: LinearForm, table: Array, x: Array, y: Array, ends: tuple[int, int]) -> bool:

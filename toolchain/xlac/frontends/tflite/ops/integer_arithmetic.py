@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.tflite.byte_sums import linear_form, pairs
+from xlac.frontends.tflite.byte_sums import byte_values, linear_form
 from xlac.frontends.tflite.call import BOUNDS, TFLiteCall
 from xlac.frontends.tflite.file.tensors import AffineQuantization
-from xlac.frontends.tflite.multiplier import divided, multiplier
+from xlac.frontends.tflite.multiplier import divided, multiplied, multiplied_numbers, multiplier
 from xlac.frontends.tflite.quantization import centred, ends_of, held, rescaled, scaled
 from xlac.frontends.tflite.word_tables import tabulated
 from xlac.ir.graph import Node
@@ -35,22 +35,26 @@ def added(call: TFLiteCall, sign: int) -> Node | None:
     factor = largest / ((1 << shift) * out_scale)
     if not factor < 1:
         return None
-    most, bounds = 1 << shift + kind.bits, BOUNDS[call.activation]
-
-    def exact(x: Node, y: Node) -> Node:
-        """In the steps of the kernels."""
-        x = rescaled(_raised(x, left, shift), _scale(left) / largest, most)
-        y = rescaled(_raised(y, right, shift), sign * (_scale(right) / largest), most)
-        # each is halved
-        return scaled(build.add(x, y), factor, call.out(), bounds, most=most)
-
+    by = [multiplier(part / largest) for part in (_scale(left), sign * _scale(right))]
+    bounds = BOUNDS[call.activation]
     if kind in BYTES:
+        ends, values = ends_of(call.out(), bounds), byte_values(kind)
+        x, y = (
+            multiplied_numbers((values - int(each.zeros[0])) << shift, one)
+            for each, one in zip((left, right), by, strict=True)
+        )
+        total = multiplied_numbers(x[:, None] + y[None], multiplier(factor)) + int(out.zeros[0])
         slopes = (_scale(left) / out_scale, sign * _scale(right) / out_scale)
-        ends = ends_of(call.out(), bounds)
-        form = linear_form(pairs(exact, kind), kind, slopes, ends)
+        form = linear_form(np.clip(total, *ends), kind, slopes, ends)
         if form is not None:
             return held(form.of(call[0], call[1]), call.out(), bounds)
-    return exact(call[0], call[1])
+    most = 1 << shift + kind.bits
+    x_, y_ = (
+        multiplied(_raised(call[n], each, shift), one, most=most)
+        for n, (each, one) in enumerate(zip((left, right), by, strict=True))
+    )
+    # each is halved
+    return scaled(build.add(x_, y_), factor, call.out(), bounds, most=most)
 
 
 def _added_by_shifts(
