@@ -211,3 +211,10 @@ def test_constants_are_equal_by_their_bits() -> None:
     assert Cast(F32) == Cast(F32) and Cast(F32) != Cast(F16)
     with pytest.raises(ValueError, match="read-only"):
         a.op.value[0] = 2  # type: ignore[attr-defined]
+
+
+def test_a_node_is_shown_in_a_line_however_much_it_reads() -> None:
+    x = build.param("x", DType.F32, (3,))
+    for _ in range(200):  # each reads the one before it twice
+        x = build.add(x, x)
+    assert repr(x) == "<Node: add(add f32[3], add f32[3]) f32[3]>"

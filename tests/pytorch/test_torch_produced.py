@@ -54,6 +54,10 @@ CALLED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda grad, at: torch.ops.aten.embedding_dense_backward(grad, at, 5, -1, False),
         (torch.ones(3, 4), torch.ones(3, dtype=torch.int64)),
     ),
+    "a complex solve from the right": (
+        lambda a, b: torch.linalg.solve(a, b, left=False),
+        (torch.eye(3, dtype=torch.complex64), torch.ones(2, 3, dtype=torch.complex64)),
+    ),
     "an encoder layer": (encoder_layer, (torch.ones(2, 3, 8),)),
 }
 """What PyTorch's samples have only in its decomposed form."""

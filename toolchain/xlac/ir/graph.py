@@ -29,6 +29,14 @@ class Node:
     types: Types
     origin: Origin | None = None
 
+    def __repr__(self) -> str:
+        """One line without what it reads: values that are read twice would be shown twice, and all
+        before them four times.
+        """
+        inputs = ", ".join(f"{i.op.mnemonic} {i.types}" for i in self.inputs)
+        name = f" {self.origin.name!r}" if self.origin else ""
+        return f"<Node{name}: {self.op.mnemonic}({inputs}) {self.types}>"
+
     @staticmethod
     def of(op: Op, *inputs: Node, origin: Origin | None = None) -> Node:
         """Applies an operation, inferring types. Raises ShapeError."""

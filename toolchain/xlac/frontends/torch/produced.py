@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PRODUCED = frozenset(
     """
-    abs acos acosh add and argmax argmin asin asinh atan atan2 atanh bessel_i1e bitcast
+    abs acos acosh add and argmax argmin argsort asin asinh atan atan2 atanh bessel_i1e bitcast
     broadcast cast ceil cholesky compare concat cond const conv cos cosh cumprod cumsum
     custom_gradient det digamma dim_size div dot dyn_slice dyn_update
     eigh erf erf_inv erfc exp exp2 expm1 eye
