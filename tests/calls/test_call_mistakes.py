@@ -179,6 +179,13 @@ def test_lists_and_numbers_take_the_type_of_their_input(spec: Path, tmp_path: Pa
         ([10**30, 2], [0, 1], "beyond 64 bits"),
     ):
         assert lost in told(lambda i=i, b=b: model(i, b))
+    large = tmp_path / "large.yaml"
+    large.write_text(
+        "xlac: 1\nmodel: l\ninputs: {x: 'u64[2]'}\ngraph: {y: max(x, 1)}\noutputs: [y]\n"
+    )
+    model = xlac.compile(large)  # NumPy makes floats of such a list
+    np.testing.assert_array_equal(model([0, 2**64 - 1]), np.array([1, 2**64 - 1], np.uint64))
+    assert "is u64, which cannot hold" in told(lambda: model([0.5, 2**64 - 1]))
     half = tmp_path / "half.yaml"
     half.write_text("xlac: 1\nmodel: h\ninputs: {x: 'f16[2]'}\ngraph: {y: x + x}\noutputs: [y]\n")
     model = xlac.compile(half)

@@ -135,6 +135,8 @@ def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
         raise wrong("XL6002", f"{_input(name)}a {type(value).__name__} is not an array: {problem}")
     if dtype is None:
         return plain
+    if dtype is DType.U64 and plain.dtype.kind == "f":
+        plain = _unsigned(value, plain)
     with np.errstate(all="ignore"):
         array = plain.astype(dtype.compute.numpy).astype(dtype.numpy)
     if dtype.is_float:
@@ -145,6 +147,14 @@ def _numbers(value: Any, dtype: DType | None, name: str) -> Array:
         lost = next(part for part, kept in zip(plain.flat, array.flat, strict=True) if part != kept)
         raise wrong("XL6002", f"{_input(name)}is {dtype}, which cannot hold {lost}")
     return array
+
+
+def _unsigned(value: Any, plain: Array) -> Array:
+    """Lists of integers of which NumPy makes floats: some beyond i64 beside smaller ones."""
+    exact = np.asarray(value, object)
+    if all(isinstance(part, int) and part >= 0 for part in exact.flat):
+        return exact.astype(np.uint64)
+    return plain
 
 
 def _held(array: Array) -> str:
