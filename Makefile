@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models test-export fuzz fuzz-inputs stress stress-leaks docs site bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models test-export fuzz fuzz-inputs stress stress-leaks docs site bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -54,6 +54,10 @@ test-mpi: $(VENV)/.tested ## models among two to four processes that mpirun star
 test-fleets: $(VENV)/.tested ## a model over many rows by the workers of Dask and Ray, some of them killed: two minutes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[fleets,ray]"
 	$(BIN)/python -m pytest --all -rs tests/fleet
+
+test-serve: $(VENV)/.tested ## models on MLServer, asked by tritonclient over HTTP and gRPC: two minutes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test-serve]"
+	$(BIN)/python -m pytest --all -rs tests/serving
 
 test-onnx: $(VENV)/.tested ## whole ONNX models beside ONNX Runtime: minutes; transformers too where PyTorch is installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check onnxruntime

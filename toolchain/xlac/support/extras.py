@@ -15,7 +15,8 @@ EXTRAS = {
     "jaxlib": "'xlac[stablehlo]'", "absl": "'xlac[jax]'", "PIL": "'xlac[pictures]'",
     "llvmlite": "llvmlite", "pyarrow": "'xlac[parquet]'", "tensorboardX": "'xlac[tensorboard]'",
     "dask": "'xlac[fleets]'", "distributed": "'xlac[fleets]'",
-    "ray": "'xlac[ray]'",
+    "ray": "'xlac[ray]'", "mlserver": "'xlac[serve]'",
+    "prometheus_client": "'xlac[serve]'",
     "tensorflow": "tensorflow-cpu",
     "h5py": "'xlac[keras]'",
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""A model behind the Open Inference Protocol: what a server's runtime needs and no server has."""
