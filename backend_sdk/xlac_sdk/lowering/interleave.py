@@ -39,8 +39,8 @@ from xlac_sdk.kernel_ir.sharing import roots, walk
 from xlac_sdk.lowering.unused_prefix import UnusedNames
 from xlac_sdk.target import Target
 
-REGISTERS = 32  # of a target: constants of exp take a dozen
-WIDE = 8  # registers of what the iterations read: more would be spilled
+REGISTERS = 16  # of a target: constants of exp take a dozen
+SHARE = 4  # one register in SHARE holds what the iterations read: of more, some are spilled
 STATEMENTS = 1024  # of all iterations that are run at once, which bounds compile time
 
 
@@ -53,7 +53,8 @@ def interleaved(kernel: Kernel, target: Target) -> Kernel:
         return kernel
     if loop.step != 1 or not _is_plain(loop):
         return kernel
-    count = min(WIDE // _registers(loop, target), STATEMENTS // len(loop.body))
+    wide = target.vector_registers // SHARE
+    count = min(wide // _registers(loop, target), STATEMENTS // len(loop.body))
     known = int(loop.stop.value) if isinstance(loop.stop, Const) else None
     if count < 2 or (known is not None and known < 2 * count):
         return kernel

@@ -83,7 +83,7 @@ def test_what_rows_share_counts_once() -> None:
 
 @pytest.mark.parametrize(
     "target",
-    [replace(MASKED, vector_registers=16), replace(MASKED, size=True)],
+    [replace(MASKED, vector_registers=8), replace(MASKED, size=True)],
     ids=["few registers", "small code"],
 )
 def test_other_targets_keep_their_loops(target: Target) -> None:

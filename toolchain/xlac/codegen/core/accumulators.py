@@ -74,7 +74,8 @@ class Accumulator:
     def add(self, copy: int, values: Sequence[Expr], lanes: int, mask: Expr | None = None) -> None:
         """Combines one vector (or scalar, for the tail) of each operand; masked lanes are ignored.
 
-        Vectors longer than a set are split among the sets from `copy` on.
+        Vectors longer than a set are split among the sets from `copy` on; shorter ones are combined
+        with the tail.
         """
         into = self.sets[copy]
         width = into[0].lanes
@@ -85,8 +86,10 @@ class Accumulator:
                 split = [v if v.lanes == 1 else Shuffle((v,), picks) for v in values]
                 self.add(copy + part, split, width, some)
             return
-        if self.tail is not None and lanes == 1:
-            into = self.tail
+        if self.tail is not None and lanes < width:
+            into, lanes = self.tail, 1
+            if self.op.body is None:
+                values = [build.fold(numeric.COMBINE[self.op.combine], v) for v in values]
         assert lanes == into[0].lanes, "an element in every lane would be counted more than once"
         if self.op.body is None:
             (value,), (var,) = values, into

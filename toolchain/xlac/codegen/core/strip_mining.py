@@ -83,15 +83,28 @@ def strip_mine(
     body: Strip,
     join: bool = False,
     join_rest: bool = True,
+    narrow: bool = False,
 ) -> None:
     """Covers `length` elements from `start` by vectors: `copies` at a time, then single vectors,
     then a masked or scalar tail.
 
     Vectors processed together form one long vector if they `join`, including the remaining ones
-    if `join_rest`.
+    if `join_rest`. A tail of known length without masks is in ever narrower vectors if the body
+    takes `narrow` ones.
     """
     if isinstance(length, int):
-        _strip_mine_known(builder, target, start, length, lanes, copies, body, join, join_rest)
+        last = _strip_mine_known(
+            builder, target, start, length, lanes, copies, body, join, join_rest
+        )
+        if narrow and not target.size:
+            while lanes > 2:
+                lanes //= 2
+                if length - last >= lanes:
+                    body([build.add(start, last)], lanes, None)
+                    last += lanes
+        if last < length:
+            with builder.loop("i", last, length) as i:
+                body([build.add(start, i)], 1, None)
         return
     if isinstance(length, Sym):
         _strip_mine_open(builder, target, start, length, lanes, copies, body, join, join_rest)
@@ -132,8 +145,10 @@ def _strip_mine_known(
     body: Strip,
     join: bool,
     join_rest: bool,
-) -> None:
-    """The same for a static length, whose remainder is static too."""
+) -> int:
+    """The same for a static length, whose remainder is static too, but for a tail without masks;
+    where that begins.
+    """
     block = lanes * copies
     main = length // block * block
     single = length // lanes * lanes
@@ -147,18 +162,15 @@ def _strip_mine_known(
             wide,
             None if main + wide == length else _below(base, build.add(start, length), wide),
         )
-        return
+        return length
     if copies > 1:
         with builder.loop("i", main, single, lanes) as i:
             body([build.add(start, i)], lanes, None)
-    if single == length:
-        return
-    if target.masked and lanes > 1:
+    if single < length and target.masked and lanes > 1:
         base = build.add(start, single)
         body([base], lanes, _below(base, build.add(start, length), lanes))
-    else:
-        with builder.loop("i", single, length) as i:
-            body([build.add(start, i)], 1, None)
+        return length
+    return single
 
 
 def _strip_mine_open(

@@ -93,12 +93,11 @@ class _Writer:
             with elements.masked(mask):
                 for base in bases:
                     at = expand({**counters, inner: build.ramp(base, 1, wide)}, shape)
-                    past = how.streaming and mask is None and wide > 1
+                    past = how.streaming and mask is None and wide >= how.lanes > 1
                     store(elements, at, self.job.stores, streaming=past)
 
-        strip_mine(
-            self.builder, elements.target, start, length, how.lanes, how.unroll, body, how.join
-        )
+        strips = partial(strip_mine, self.builder, elements.target, start, length, how.lanes)
+        strips(how.unroll, body, how.join, narrow=True)
 
     def _blocked(
         self, inner: Run, crossed: Run, around: Sequence[Run], blocks: TransposedBlocks

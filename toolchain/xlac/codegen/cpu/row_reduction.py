@@ -136,9 +136,8 @@ class Rows(ReductionValues):
                         size = cut.turns * self.lanes * copies
                         within = self._block(vector, size, list(gathered.values()))
                     with within as (start, length):
-                        strip_mine(
-                            builder, self.target, start, length, self.lanes, copies, body, self.join
-                        )
+                        strips = partial(strip_mine, builder, self.target, start, length)
+                        strips(self.lanes, copies, body, self.join, narrow=True)
             for r, accumulator in gathered.items():
                 self._finish(r, accumulator, None, kept)
             for node, home in homes.items():
