@@ -1,6 +1,6 @@
 """Interleaves iterations of a parallel loop: several at once, statement by statement.
 
-A short row (a softmax of 30 elements, a norm of 64) is one long chain of dependent instructions: a
+A short row (a softmax of 30 elements, a norm of 256) is one long chain of dependent instructions: a
 maximum, its lanes folded, exp, a sum, folded again, a quotient. A processor looks a few hundred
 instructions ahead, which is two or three such rows one after the other; side by side they keep its
 units busy. Results stay the same to the bit.
@@ -8,9 +8,8 @@ units busy. Results stay the same to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -27,11 +26,13 @@ from xlac_sdk.kernel_ir.kernel import (
     Kernel,
     Let,
     Load,
+    LoopKind,
     Prefetch,
     Space,
     Stmt,
     Store,
     Var,
+    statements,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.rewrite import KernelRewriter
@@ -40,53 +41,91 @@ from xlac_sdk.lowering.unused_prefix import UnusedNames
 from xlac_sdk.target import Target
 
 REGISTERS = 16  # of a target: constants of exp take a dozen
-SHARE = 4  # one register in SHARE holds what the iterations read: of more, some are spilled
+# the share of the registers that what the iterations read takes: of more, some are spilled
+SHARE, SHARE_OF_TWO = 3 / 8, 1 / 2
+LONGEST = 32  # vectors of an iteration: a longer one keeps a processor busy by itself
 STATEMENTS = 1024  # of all iterations that are run at once, which bounds compile time
 
 
 def interleaved(kernel: Kernel, target: Target) -> Kernel:
-    """A legalized kernel with iterations of its parallel loop interleaved where that pays: code
-    without branches that combines the lanes of vectors.
+    """A legalized kernel with iterations of its parallel loop interleaved where that pays: short
+    code without branches that combines the lanes of vectors.
     """
     loop = kernel.parallel
     if loop is None or target.size or target.vector_registers < REGISTERS:
         return kernel
-    if loop.step != 1 or not _is_plain(loop):
+    if loop.step != 1 or not (isinstance(loop.start, Const) and loop.start.value == 0):
         return kernel
-    wide = target.vector_registers // SHARE
-    count = min(wide // _registers(loop, target), STATEMENTS // len(loop.body))
+    reads = _Reads(target)
+    if not reads.known(loop.body, {loop.counter.name}, 1):
+        return kernel
+    count = _at_once(reads, target, loop)
     known = int(loop.stop.value) if isinstance(loop.stop, Const) else None
     if count < 2 or (known is not None and known < 2 * count):
         return kernel
     return replace(kernel, body=(_several(kernel, loop, count),))
 
 
-def _is_plain(loop: For) -> bool:
-    """Whether an iteration is statements without control flow, and folds vectors."""
-    if not (isinstance(loop.start, Const) and loop.start.value == 0):
-        return False
-    for stmt in loop.body:
-        if not isinstance(stmt, Let | Assign | Store | Allocate | Prefetch):
-            return False
-        if isinstance(stmt, Store) and stmt.atomic is not None:
-            return False
-    every = chain.from_iterable(walk(roots(stmt)) for stmt in loop.body)
-    return any(isinstance(one, Fold) for one in every)
+def _at_once(reads: _Reads, target: Target, loop: For) -> int:
+    """How many iterations are run at once."""
+    every = [one for stmt in statements(loop.body) for one in roots(stmt)]
+    if not any(isinstance(one, Fold) for one in walk(every)):
+        return 1
+    registers = max(1, reads.registers)
+    count = int(target.vector_registers * SHARE) // registers
+    if 2 * registers <= target.vector_registers * SHARE_OF_TWO:
+        count = max(2, count)
+    return min(count, STATEMENTS // len(list(statements(loop.body))))
 
 
-def _registers(loop: For, target: Target) -> int:
-    """The registers that what an iteration reads takes: that which other iterations do not read."""
-    own, count = {loop.counter.name}, 0
-    for stmt in loop.body:
-        every = list(walk(roots(stmt)))
-        if isinstance(stmt, Let) and any(isinstance(v, Var) and v.name in own for v in every):
-            own.add(stmt.var.name)
-        for one in every:
-            if isinstance(one, Load) and one.buffer.space is not Space.LOCAL:
-                names = (v.name for v in walk([one.index]) if isinstance(v, Var))
-                nbytes = one.lanes * one.dtype.compute.nbytes
-                count += -(-nbytes // target.vector_bytes) if not own.isdisjoint(names) else 0
-    return max(1, count)
+@dataclass(slots=True)
+class _Reads:
+    """What an iteration reads that others do not: the most `registers` of one block, and the
+    `vectors` in all.
+    """
+
+    target: Target
+    registers: int = 0
+    vectors: int = 0
+
+    def known(self, body: Sequence[Stmt], own: set[str], times: int) -> bool:
+        """Counts a block that runs `times`; whether it is short, and has no control flow but loops
+        of known length. `own` are names whose values differ between iterations.
+        """
+        here = 0
+        for stmt in body:
+            match stmt:
+                case For(start=Const(value=start), stop=Const(value=stop), kind=LoopKind.SERIAL):
+                    turns = -(-(int(stop) - int(start)) // stmt.step)
+                    if not self.known(stmt.body, own, times * turns):
+                        return False
+                case Let(var=var, value=value):
+                    here += self._of(value, own)
+                    if _names(value) & own:
+                        own.add(var.name)
+                case Assign(var=var, value=value):
+                    here += self._of(value, own)
+                case Store(value=value, atomic=None):
+                    here += self._of(value, own)
+                case Allocate() | Prefetch():
+                    pass
+                case _:
+                    return False
+        self.registers = max(self.registers, here)
+        self.vectors += here * times
+        return self.vectors <= LONGEST
+
+    def _of(self, value: Expr, own: set[str]) -> int:
+        loads = [one for one in walk([value]) if isinstance(one, Load)]
+        return sum(
+            -(-one.lanes * one.dtype.compute.nbytes // self.target.vector_bytes)
+            for one in loads
+            if one.buffer.space is not Space.LOCAL and _names(one.index) & own
+        )
+
+
+def _names(expr: Expr) -> set[str]:
+    return {one.name for one in walk([expr]) if isinstance(one, Var)}
 
 
 def _several(kernel: Kernel, loop: For, count: int) -> For:
@@ -103,41 +142,59 @@ def _several(kernel: Kernel, loop: For, count: int) -> For:
         below=None if isinstance(groups, Const) else groups,
     )
     first = build.mul(group, count)
-    copies = []
-    for number in range(count):
-        counter, body = _copied(loop, fresh)
-        copies.append((Let(counter, build.add(first, number)), *body))
-    body = tuple(chain.from_iterable(zip(*copies, strict=True)))
+    copies = [_Copy(loop.counter, fresh) for _ in range(count)]
+    starts = (Let(copy.counter, build.add(first, n)) for n, copy in enumerate(copies))
+    body = (*starts, *_side_by_side(loop.body, copies, fresh))
     if build.multiple(stop) % count:
-        counter, one = _copied(loop, fresh)
-        rest = For(counter, first, stop, one)
+        one = _Copy(loop.counter, fresh)
+        rest = For(one.counter, first, stop, _side_by_side(loop.body, [one], fresh))
         fits = Apply(Primitive.LE, (build.add(first, count), stop), DType.BOOL)
         body = (If(fits, body, (rest,)),)
     grain = max(1, loop.grain // count)
     return For(group, build.index(0), groups, body, kind=loop.kind, grain=grain)
 
 
-def _copied(loop: For, fresh: Callable[[], str]) -> tuple[Var, tuple[Stmt, ...]]:
-    """The counter and the statements of an iteration under fresh names."""
-    counter = replace(loop.counter, name=fresh(), multiple=1)
-    named: dict[str, Var] = {loop.counter.name: counter}
-    buffers: dict[Buffer, Buffer] = {}
+class _Copy:
+    """One of the iterations that are run at once, whose names are fresh."""
 
-    def visit(one: Expr) -> Expr:
-        return named.get(one.name, one) if isinstance(one, Var) else one
+    def __init__(self, counter: Var, fresh: Callable[[], str]) -> None:
+        self.fresh = fresh
+        self.counter = replace(counter, name=fresh(), multiple=1)
+        self.named: dict[str, Var] = {counter.name: self.counter}
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.rewriter = KernelRewriter(self._visit, self.buffers)
 
-    rewriter = KernelRewriter(visit, buffers)
-    body: list[Stmt] = []
-    for stmt in loop.body:
-        new = rewriter.stmt(stmt)
+    def _visit(self, one: Expr) -> Expr:
+        return self.named.get(one.name, one) if isinstance(one, Var) else one
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """A statement other than a loop, in this iteration."""
+        new = self.rewriter.stmt(stmt)
         match new:
             case Let(var=var):
-                named[var.name] = replace(var, name=fresh())
-                new = replace(new, var=named[var.name])
+                self.named[var.name] = replace(var, name=self.fresh())
+                return replace(new, var=self.named[var.name])
             case Assign(var=var):
-                new = replace(new, var=named[var.name])
+                return replace(new, var=self.named[var.name])
             case Allocate(buffer=buffer):
-                buffers[buffer] = replace(buffer, name=fresh())
-                new = Allocate(buffers[buffer])
-        body.append(new)
-    return counter, tuple(body)
+                self.buffers[buffer] = replace(buffer, name=self.fresh())
+                return Allocate(self.buffers[buffer])
+        return new
+
+
+def _side_by_side(
+    body: Sequence[Stmt], copies: Sequence[_Copy], fresh: Callable[[], str]
+) -> tuple[Stmt, ...]:
+    """Each statement for all copies, one after the other; a loop is one for all."""
+    together: list[Stmt] = []
+    for stmt in body:
+        if not isinstance(stmt, For):
+            together += [copy.stmt(stmt) for copy in copies]
+            continue
+        counter = replace(stmt.counter, name=fresh())
+        for copy in copies:
+            copy.named[stmt.counter.name] = counter
+        together.append(
+            replace(stmt, counter=counter, body=_side_by_side(stmt.body, copies, fresh))
+        )
+    return tuple(together)
