@@ -41,6 +41,7 @@ from xlac_sdk.lowering.unused_prefix import UnusedNames
 from xlac_sdk.target import Target
 
 REGISTERS = 16  # of a target: constants of exp take a dozen
+BYTES = 32  # of a register: of narrower ones a row is so many that it keeps a processor busy
 # the share of the registers that what the iterations read takes: of more, some are spilled
 SHARE, SHARE_OF_TWO = 3 / 8, 1 / 2
 LONGEST = 32  # vectors of an iteration: a longer one keeps a processor busy by itself
@@ -52,7 +53,9 @@ def interleaved(kernel: Kernel, target: Target) -> Kernel:
     code without branches that combines the lanes of vectors.
     """
     loop = kernel.parallel
-    if loop is None or target.size or target.vector_registers < REGISTERS:
+    if loop is None or target.size:
+        return kernel
+    if target.vector_registers < REGISTERS or target.vector_bytes < BYTES:
         return kernel
     if loop.step != 1 or not (isinstance(loop.start, Const) and loop.start.value == 0):
         return kernel

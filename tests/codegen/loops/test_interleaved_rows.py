@@ -83,8 +83,12 @@ def test_what_rows_share_counts_once() -> None:
 
 @pytest.mark.parametrize(
     "target",
-    [replace(MASKED, vector_registers=8), replace(MASKED, size=True)],
-    ids=["few registers", "small code"],
+    [
+        replace(MASKED, vector_registers=8),
+        replace(MASKED, vector_bytes=16),
+        replace(MASKED, size=True),
+    ],
+    ids=["few registers", "narrow ones", "small code"],
 )
 def test_other_targets_keep_their_loops(target: Target) -> None:
     kernel = softmax(1000, 16, target)
