@@ -87,7 +87,7 @@ def _padded(
     crosses = turns is not None and _moves(perm, turns)
     if any(low) or any(high) or any(gaps):
         row = Node.of(view.Reshape(tuple(shape)), turned)
-        if crosses and x.type.dtype.nbytes > 1 and not any(gaps) and _around(low, high, target):
+        if x.type.dtype.nbytes > 1 and not any(gaps) and _around(low, high, target):
             made_of = (turned, row, *_framed(row, zero, low, high))
         else:
             padding = Pad(low=tuple(low), high=tuple(high), interior=tuple(gaps))
@@ -118,7 +118,7 @@ def _around(low: Sequence[Dim], high: Sequence[Dim], target: Target) -> bool:
 
 def _framed(x: Node, zero: Node, low: Sequence[Dim], high: Sequence[Dim]) -> Sequence[Node]:
     """x with zeros concatenated along each axis, from the last to the first. Pieces are written
-    separately, so that the copy of x is a plain transposition, done in registers.
+    separately, so that the copy of x is a plain one, or a transposition done in registers.
     """
     nodes: list[Node] = []
     for axis in reversed(range(len(x.shape))):
