@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models test-export fuzz fuzz-inputs stress stress-leaks docs site bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models test-export fuzz fuzz-inputs stress stress-leaks stress-ranks docs site bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -143,6 +143,9 @@ stress: $(VENV)/.tested ## 100 rounds of 8 processes on one cache, killed at ran
 
 stress-leaks: $(VENV)/.tested ## thirteen kinds of work over and over: no memory, file, thread, map or temporary file is left behind; 30 minutes
 	$(BIN)/python tests/stress/leaks.py
+
+stress-ranks: $(VENV)/.tested ## 200 ranks that are killed or stop while a model is trained by mpirun: nobody hangs, no checkpoint is lost; an hour or two, goes on where it was (MINUTES ends it)
+	PYTHONPATH=tests/mpi $(BIN)/python tests/stress/ranks.py out/stress-ranks --minutes $(MINUTES)
 
 fuzz-inputs: $(VENV)/.tested ## readers of files, each given inputs that nobody would write for SECONDS; tests/fuzz/README.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[fuzz]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,3 +42,25 @@ def alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs xlac as one process."""
     command = [sys.executable, str(ROOT / "cli.py"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def pids(process: subprocess.Popen[str]) -> dict[int, int]:
+    """The processes of ranks, by rank."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = re.search(r"^PPid:\s+(\d+)", (folder / "status").read_text(), re.MULTILINE)
+            rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", (folder / "environ").read_bytes())
+        except OSError:
+            continue
+        if parent and rank and int(parent[1]) == process.pid:
+            found[int(rank[1])] = int(folder.name)
+    return found
+
+
+def lives(pid: int) -> bool:
+    """Whether a process is there, and not one that has ended and that nobody has asked for."""
+    try:
+        return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except OSError:
+        return False

@@ -10,32 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from mpirun import ROOT, started
+from mpirun import ROOT, lives, pids, started
 
 GIVEN = ("train", ROOT / "specs" / "digits_train.yaml", "--epochs", "100000", "--batch", "30")
 DATA = ("--data", ROOT / "specs" / "data" / "digits_train.npz")
-
-
-def pids(process: subprocess.Popen[str]) -> dict[int, int]:
-    """The processes of ranks, by rank."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = re.search(r"^PPid:\s+(\d+)", (folder / "status").read_text(), re.MULTILINE)
-            rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", (folder / "environ").read_bytes())
-        except OSError:
-            continue
-        if parent and rank and int(parent[1]) == process.pid:
-            found[int(rank[1])] = int(folder.name)
-    return found
-
-
-def lives(pid: int) -> bool:
-    """Whether a process is there, and not one that has ended and that nobody has asked for."""
-    try:
-        return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    except OSError:
-        return False
 
 
 def running(count: int, run: Path, limit: int) -> subprocess.Popen[str]:

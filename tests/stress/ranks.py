@@ -1,0 +1,176 @@
+"""Training among ranks of which one is killed, or stops, at a random moment, over and over: nobody
+hangs, no checkpoint is lost, and what comes out is what comes out undisturbed. `make stress-ranks`.
+
+Two or three ranks train a small model by `mpirun … xlac train --mesh`. A fault is a SIGKILL of one
+rank, a SIGSTOP of one, whose messages never come, or a SIGKILL of mpirun. All ranks must have ended
+within the time that is stated (`--timeout`, and GRACE); every checkpoint that was there must still
+be there, or newer ones in its place, and the newest whole. Then the run is resumed, until it comes
+to its end, where its state has to equal to the bit that of a run without faults. Each fault is a
+line of the record, so that the same command goes on where one ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from mpirun import ROOT, WITHOUT, lives, pids, started
+
+from xlac.training.loop import checkpoint
+
+SPEC = ROOT / "specs" / "digits_train.yaml"
+DATA = ROOT / "specs" / "data" / "digits_train.npz"
+EPOCHS, EVERY = 3, 8  # of a run; steps between checkpoints
+TIMEOUT = 10  # seconds for which a rank waits in a collective
+GRACE = 60  # seconds more until all have ended, on a machine that does other work too
+KINDS = ("kill", "kill", "stop", "launcher")
+
+
+def train(count: int, run: Path) -> subprocess.Popen[str]:
+    """Begins a run, or resumes the one that is there."""
+    mesh = ("--mesh", f"data={count}", "--timeout", str(TIMEOUT))
+    if (run / "checkpoints").exists() and checkpoint.listed(run / "checkpoints"):
+        return started(count, "train", SPEC, "--resume", run, *mesh)
+    about = ("--epochs", str(EPOCHS), "--batch", "30", "--checkpoint-every", str(EVERY))
+    return started(count, "train", SPEC, "--data", DATA, *about, *mesh, "-o", run)
+
+
+def newest(run: Path) -> int:
+    """The step of the newest checkpoint, which is whole; -1 where there is none."""
+    found = checkpoint.listed(run / "checkpoints") if (run / "checkpoints").exists() else []
+    return checkpoint.read(found[0]).position.step if found else -1
+
+
+def undisturbed(count: int, folder: Path) -> tuple[Path, float]:
+    """A run without faults, and its seconds. Made once."""
+    run = folder / f"undisturbed-{count}"
+    note = run / "seconds"
+    if not note.exists():
+        began = time.monotonic()
+        _, said = train(count, run).communicate()
+        seconds = time.monotonic() - began
+        assert (run / "weights.safetensors").exists(), said
+        note.write_text(str(seconds), "utf-8")
+    return run, float(note.read_text("utf-8"))
+
+
+def equal(run: Path, other: Path) -> None:
+    """The states at the ends of two runs are the same to the bit."""
+    one, two = (checkpoint.read(checkpoint.listed(r / "checkpoints")[0]) for r in (run, other))
+    assert one.position.step == two.position.step
+    assert one.state.keys() == two.state.keys()
+    for name, array in one.state.items():
+        np.testing.assert_array_equal(array, two.state[name], err_msg=name)
+
+
+def fault(kind: str, process: subprocess.Popen[str], choose: random.Random) -> list[int]:
+    """Does it to a process; the ranks, which all have to end."""
+    ranks = list(pids(process).values())
+    while not ranks and process.poll() is None:
+        time.sleep(0.01)
+        ranks = list(pids(process).values())
+    if process.poll() is None:
+        victim = process.pid if kind == "launcher" else choose.choice(ranks)
+        os.kill(victim, signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
+    return ranks
+
+
+def begun(process: subprocess.Popen[str]) -> None:
+    """Waits for the end of an epoch: before ranks train, mpirun is what limits their time."""
+    assert process.stderr is not None
+    while "epoch" not in process.stderr.readline() and process.poll() is None:
+        pass
+
+
+def ended(process: subprocess.Popen[str], ranks: list[int], limit: float) -> float:
+    """Seconds until mpirun and all ranks have ended. Raises AssertionError after `limit`."""
+    began = time.monotonic()
+    try:
+        process.communicate(timeout=limit)
+        while any(map(lives, ranks)):
+            assert time.monotonic() - began < limit, f"ranks live: {[*filter(lives, ranks)]}"
+            time.sleep(0.05)
+    except (subprocess.TimeoutExpired, AssertionError):
+        for pid in (process.pid, *ranks):
+            if lives(pid):
+                os.kill(pid, signal.SIGKILL)
+        raise
+    return time.monotonic() - began
+
+
+def one_run(count: int, folder: Path, choose: random.Random, record: Path, until: float) -> int:
+    """Faults in one run, until its end or the time; how many. What is wrong raises."""
+    reference, seconds = undisturbed(count, folder)
+    run, faults = folder / f"run-{count}", 0
+    while time.monotonic() < until:
+        process, before = train(count, run), newest(run)
+        kind = choose.choice(KINDS)
+        if kind == "stop":
+            begun(process)
+        time.sleep(choose.uniform(0.0, seconds if kind != "stop" else seconds / 4))
+        if process.poll() is not None:
+            _, said = process.communicate()
+            assert process.returncode == 0, said
+            equal(run, reference)
+            done = folder / f"done-{time.time_ns()}"
+            run.rename(done)
+            with record.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"kind": "end", "ranks": count}) + "\n")
+            shutil.rmtree(done)
+            return faults
+        took = ended(process, fault(kind, process, choose), TIMEOUT + GRACE)
+        after = newest(run)
+        assert after >= before, f"the checkpoint of step {before} is lost: now {after}"
+        line = {"kind": kind, "ranks": count, "ended": round(took, 2), "from": before, "to": after}
+        with record.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        faults += 1
+    return faults
+
+
+def lines(record: Path) -> list[dict[str, object]]:
+    """What is in the record."""
+    text = record.read_text("utf-8") if record.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "folder", type=Path, help="of the runs and the record; an older one goes on"
+    )
+    parser.add_argument("--faults", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=60, help="no fault begins after so many")
+    parser.add_argument("--seed", type=int, default=time.time_ns())
+    asked = parser.parse_args()
+    if WITHOUT:
+        sys.exit(WITHOUT)
+    print(f"seed {asked.seed}", flush=True)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    choose, until = random.Random(asked.seed), time.monotonic() + 60 * asked.minutes
+    record = asked.folder / "faults.jsonl"
+    while time.monotonic() < until:
+        made = [line for line in lines(record) if line["kind"] != "end"]
+        if len(made) >= asked.faults:
+            break
+        one_run(choose.choice([2, 3]), asked.folder, choose, record, until)
+    found = lines(record)
+    faults = [line for line in found if line["kind"] != "end"]
+    slowest = max((float(str(line["ended"])) for line in faults), default=0.0)
+    print(
+        f"{len(faults)} faults, none of which hung (the slowest ended after {slowest:.1f} s), "
+        f"{len(found) - len(faults)} runs that came to their end as one without faults"
+    )
+
+
+if __name__ == "__main__":
+    main()
