@@ -31,7 +31,7 @@ SPEC = ROOT / "specs" / "digits_train.yaml"
 DATA = ROOT / "specs" / "data" / "digits_train.npz"
 EPOCHS, EVERY = 3, 8  # of a run; steps between checkpoints
 TIMEOUT = 10  # seconds for which a rank waits in a collective
-GRACE = 60  # seconds more until all have ended, on a machine that does other work too
+GRACE = 30  # seconds more until all have ended, on a machine that does other work too
 KINDS = ("kill", "kill", "stop", "launcher")
 
 

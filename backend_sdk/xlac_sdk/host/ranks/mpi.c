@@ -90,7 +90,7 @@ static void check(int code, const char *name) {
    A rank that has waited for longer than the limit asks all others where they are. Ranks that wait
    themselves answer; one that is dead, stopped or busy does not, and is named. */
 
-enum { ASK = 1, ANSWER = 2, NAME = 96, OWN_TURNS = 2000 };
+enum { ASK = 1, ANSWER = 2, NAME = 96, OWN_TURNS = 2000, LOOK = 8 /* turns between two looks at the clock */ };
 static const double LISTENING = 1e-3; /* seconds between two looks for questions */
 static const double GRACE = 2.0;      /* seconds for answers, and again for others to report */
 
@@ -161,22 +161,22 @@ static void overdue(const char *name, double waited) {
 /* Waits for requests. A `limit` of 0 is none; then the processor is left to others, too. */
 static void wait_for(int count, MPI_Request *requests, const char *name, double limit) {
     const struct timespec moment = {0, 200000};
-    double began = 0, listened = 0;
     int met = 0;
     check(MPI_Testall(count, requests, &met, MPI_STATUSES_IGNORE), name);
     if (met) return;
     snprintf(world.here, NAME, "%s", name);
-    for (int64_t turn = 0; !met; turn++) {
-        if (turn > OWN_TURNS) {
+    const double began = MPI_Wtime(); /* not after some turns: where ranks share a core each may take long */
+    double listened = began;
+    for (int64_t turn = 1; !met; turn++) {
+        if (turn % LOOK == 0) {
             const double now = MPI_Wtime();
-            if (!began) began = now;
             if (now - listened > LISTENING) {
                 const int asked = answer(NULL); /* by a rank that is overdue: so are all that wait with it */
                 if (limit && (asked || now - began > limit)) overdue(name, now - began);
                 listened = now;
             }
-            if (!limit) nanosleep(&moment, NULL);
         }
+        if (!limit && turn > OWN_TURNS) nanosleep(&moment, NULL);
         check(MPI_Testall(count, requests, &met, MPI_STATUSES_IGNORE), name);
     }
 }
