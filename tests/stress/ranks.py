@@ -73,14 +73,17 @@ def equal(run: Path, other: Path) -> None:
 
 
 def fault(kind: str, process: subprocess.Popen[str], choose: random.Random) -> list[int]:
-    """Does it to a process; the ranks, which all have to end."""
+    """Does it to a process; the ranks, which all have to end. None of them where it had ended."""
     ranks = list(pids(process).values())
     while not ranks and process.poll() is None:
         time.sleep(0.01)
         ranks = list(pids(process).values())
-    if process.poll() is None:
-        victim = process.pid if kind == "launcher" else choose.choice(ranks)
-        os.kill(victim, signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
+    if process.poll() is not None:
+        return []
+    os.kill(
+        process.pid if kind == "launcher" else choose.choice(ranks),
+        signal.SIGSTOP if kind == "stop" else signal.SIGKILL,
+    )
     return ranks
 
 
@@ -107,34 +110,37 @@ def ended(process: subprocess.Popen[str], ranks: list[int], limit: float) -> flo
     return time.monotonic() - began
 
 
-def one_run(count: int, folder: Path, choose: random.Random, record: Path, until: float) -> int:
-    """Faults in one run, until its end or the time; how many. What is wrong raises."""
+def one_run(count: int, folder: Path, choose: random.Random, record: Path, until: float) -> None:
+    """Faults in one run, until its end or the time. What is wrong raises."""
     reference, seconds = undisturbed(count, folder)
-    run, faults = folder / f"run-{count}", 0
+    run = folder / f"run-{count}"
     while time.monotonic() < until:
         process, before = train(count, run), newest(run)
         kind = choose.choice(KINDS)
         if kind == "stop":
             begun(process)
         time.sleep(choose.uniform(0.0, seconds if kind != "stop" else seconds / 4))
-        if process.poll() is not None:
+        ranks = fault(kind, process, choose)
+        if not ranks:
             _, said = process.communicate()
             assert process.returncode == 0, said
             equal(run, reference)
             done = folder / f"done-{time.time_ns()}"
             run.rename(done)
-            with record.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"kind": "end", "ranks": count}) + "\n")
+            note(record, {"kind": "end", "ranks": count})
             shutil.rmtree(done)
-            return faults
-        took = ended(process, fault(kind, process, choose), TIMEOUT + GRACE)
+            return
+        took = ended(process, ranks, TIMEOUT + GRACE)
         after = newest(run)
         assert after >= before, f"the checkpoint of step {before} is lost: now {after}"
         line = {"kind": kind, "ranks": count, "ended": round(took, 2), "from": before, "to": after}
-        with record.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        faults += 1
-    return faults
+        note(record, line)
+
+
+def note(record: Path, line: dict[str, object]) -> None:
+    """Adds a line to the record."""
+    with record.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def lines(record: Path) -> list[dict[str, object]]:
