@@ -40,6 +40,7 @@ def train(count: int, run: Path) -> subprocess.Popen[str]:
     mesh = ("--mesh", f"data={count}", "--timeout", str(TIMEOUT))
     if (run / "checkpoints").exists() and checkpoint.listed(run / "checkpoints"):
         return started(count, "train", SPEC, "--resume", run, *mesh)
+    shutil.rmtree(run, ignore_errors=True)  # of a run that had no checkpoint yet
     about = ("--epochs", str(EPOCHS), "--batch", "30", "--checkpoint-every", str(EVERY))
     return started(count, "train", SPEC, "--data", DATA, *about, *mesh, "-o", run)
 
@@ -115,7 +116,8 @@ def one_run(count: int, folder: Path, choose: random.Random, record: Path, until
     reference, seconds = undisturbed(count, folder)
     run = folder / f"run-{count}"
     while time.monotonic() < until:
-        process, before = train(count, run), newest(run)
+        before = newest(run)
+        process = train(count, run)
         kind = choose.choice(KINDS)
         if kind == "stop":
             begun(process)
