@@ -212,7 +212,7 @@ def constant(
         if not size:
             return np.zeros(0, dtype.numpy)
         seen = stepped(before(array) if before else array, shape, steps, offset, len(own))
-        seen = words(seen, c.words) if c.word else seen
+        seen = words(seen.reshape(shape), c.words) if c.word else seen
         around, within, full = shape[: len(own)], seen.shape[len(own) : -1], extent // width * width
         result = on_a_line(size, dtype.numpy).reshape(*around, size // prod(around))
         panels = result[..., : depth * full].reshape(*around, full // width, *within, width)
