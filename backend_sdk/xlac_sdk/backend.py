@@ -239,8 +239,8 @@ class Device(ABC):
     """
 
     alignment: ClassVar[int] = 256
-    """Bytes that `alloc` aligns to, and to which inputs, outputs, constants and the blocks of state
-    and temporaries are placed in what it returns.
+    """Bytes of which the places of inputs, outputs and constants in what `alloc` returns are
+    multiples, as they are of 64. What `alloc` aligns to is a fact, `Target.storage_alignment`.
     """
 
     @abstractmethod
@@ -267,7 +267,8 @@ class Device(ABC):
 
     def adopt(self, memory: memoryview, written: bool) -> Any:
         """A handle for the host's own memory, on devices that share it, so that a large array of a
-        call is not copied; None to copy it. The memory is the caller's again after `give_back`.
+        call is not copied; None to copy it. The memory is aligned as kernels assume
+        (`Target.storage_alignment`), and the caller's again after `give_back`.
         """
         return None
 

@@ -104,6 +104,8 @@ class Target:
     most_buffers: int = 0  # most buffers of a kernel; 0: any number
     # bytes of which the places of temporaries and state are multiples, as bindings may demand
     alignment: int = 64
+    # bytes to which the device's allocations are aligned: kernels assume no more
+    storage_alignment: int = 64
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
     # primitives that the backend emits natively; the SDK expands the others
@@ -144,9 +146,11 @@ class Target:
                 f"and a cpu's is; here device is {device!r} and warp {self.warp}"
             )
         object.__setattr__(self, "device", device)
-        if self.alignment < 64 or self.alignment.bit_count() != 1:
-            problem = f"alignment is a power of two of at least 64, not {self.alignment}"
-            raise ValueError(f"target '{self.name}': {problem}")
+        for name, least in (("alignment", 64), ("storage_alignment", 8)):
+            given = getattr(self, name)
+            if given < least or given.bit_count() != 1:
+                problem = f"{name} is a power of two of at least {least}, not {given}"
+                raise ValueError(f"target '{self.name}': {problem}")
         long = {DType.I64, DType.U64} & self.dtypes
         if len(long) == 1 or (not long and DType.F64 in self.dtypes):
             raise ValueError(

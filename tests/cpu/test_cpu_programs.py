@@ -17,10 +17,10 @@ from xlac_cpu import BACKEND
 from xlac_cpu.emit import layout
 from xlac_cpu.llvm import link
 from xlac_sdk.dtypes import DType
-from xlac_sdk.emit import alignment
 from xlac_sdk.kernel_ir.build import add, apply, index, load, ramp
 from xlac_sdk.kernel_ir.kernel import Const, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.lowering import alignment
 from xlac_sdk.programs.program import (
     Argument,
     Branch,

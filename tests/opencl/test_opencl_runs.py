@@ -58,3 +58,19 @@ def test_digits_as_on_the_cpu(device: object, arch: str) -> None:
     ours, theirs = xlac.compile(spec, "opencl", arch=arch), xlac.compile(spec, "cpu")
     images = np.random.default_rng(0).random((32, 64), np.float32)
     np.testing.assert_allclose(ours(images), theirs(images), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", KINDS)
+def test_large_arrays_lie_anywhere(device: object, arch: str, tmp_path: Path) -> None:
+    """Memory that the device shares with the host is used in place only where vectors are aligned
+    in it; a kernel's wide access elsewhere ends the process.
+    """
+    count = 1 << 18
+    spec = f'xlac: 1\ninputs: {{x: "f32[{count}]"}}\noutputs: {{y: x + 1}}\n'
+    (tmp_path / "sum.yaml").write_text(spec)
+    model = xlac.compile(tmp_path / "sum.yaml", "opencl", arch=arch)
+    room, made = np.arange(count + 32, dtype=np.float32), np.zeros(count + 32, np.float32)
+    for start in range(5):
+        x, y = room[start : start + count], made[start : start + count]
+        model.run({"x": x}, out={"y": y})
+        np.testing.assert_array_equal(y, x + 1)

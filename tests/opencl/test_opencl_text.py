@@ -35,6 +35,12 @@ def test_kernels_take_whole_memory_objects_and_offsets() -> None:
     assert "reqd_work_group_size(1, 1, 1)" in made
 
 
+def test_vectors_are_read_at_once_where_every_launch_is_aligned() -> None:
+    assert "*(const __global float4 *)&vx_[" in text("accesses of 4 f32, from element 0")
+    moved = text("accesses of 4 f32, in rows of any length")
+    assert "vload4(0, vx_ + (" in moved and "float4 *" not in moved
+
+
 def test_atomic_operations_name_their_memory() -> None:
     made = text("atomic addition")
     assert "static inline void atomic_add_global_i32(__global int *place, int value)" in made

@@ -11,6 +11,7 @@ import numpy as np
 
 from xlac_sdk.conformance.case import ConformanceCase
 from xlac_sdk.conformance.grid_parts import BLOCKS, GridBody, ends, grid_case
+from xlac_sdk.conformance.programs import in_rows
 from xlac_sdk.conformance.values import special
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
@@ -167,6 +168,14 @@ def wide(target: Target, threads: int) -> Iterator[ConformanceCase]:
             name = f"accesses of {lanes} {dtype}, from element {start}"
             kernel = b.kernel(f"k_wide_{dtype}_{start}", x, y)
             yield grid_case(name, kernel)
+    if (lanes := target.access_bytes // F32.nbytes) > 1:
+        size = BLOCKS * threads * lanes
+        x, y = Buffer("x", F32, size), Buffer("y", F32, size, access=Access.WRITE)
+        b = GridBody(BLOCKS, threads)
+        at = build.mul(b.element, lanes)
+        b.store(y, at, b.let("taken", build.load(x, at, lanes)))
+        name = f"accesses of {lanes} f32, in rows of any length"
+        yield in_rows(name, b.kernel("k_wide_rows", x, y), size, "grids")
 
 
 def tickets(threads: int) -> ConformanceCase:

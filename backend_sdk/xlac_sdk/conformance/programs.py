@@ -11,7 +11,7 @@ from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Expr, Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.programs.program import Argument, Launch, Program, Role, Slot
+from xlac_sdk.programs.program import Argument, Copy, Launch, Program, Repeat, Role, Slot
 
 SIZE = 37  # a size that no vector width divides
 
@@ -58,6 +58,20 @@ def of_kernel(
     launch = Launch(kernel, (Argument(given), Argument(wanted)), sizes)
     program = Program("conformance", (given,), (wanted,), (given, wanted), (launch,), {})
     return ConformanceCase(name, group, program, {"x": values}, tolerance)
+
+
+def in_rows(name: str, kernel: Kernel, width: int, group: str) -> ConformanceCase:
+    """A program that launches a kernel of two buffers of `width` f32 on rows that have one element
+    more: all but the first begin where no vector is aligned.
+    """
+    size = 3 * (width + 1)
+    x = Slot("x", "in0", DType.F32, (size,), Role.INPUT)
+    y = Slot("y", "out0", DType.F32, (size,), Role.OUTPUT)
+    row = (("row", width + 1),)
+    launch = Launch(kernel, (Argument(x, 0, row), Argument(y, 0, row)))
+    steps = (Copy(Argument(y), Argument(x), size), Repeat("row", 3, (launch,)))
+    program = Program("conformance", (x,), (y,), (x, y), steps, {})
+    return ConformanceCase(name, group, program, {"x": values(DType.F32, size)})
 
 
 def values(dtype: DType, size: int) -> Array:

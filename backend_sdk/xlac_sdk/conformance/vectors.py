@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from xlac_sdk.conformance.case import ConformanceCase, Tolerance
-from xlac_sdk.conformance.programs import single, twice
+from xlac_sdk.conformance.programs import in_rows, single, twice
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Assign, Buffer, Const, Shuffle
+from xlac_sdk.kernel_ir.kernel import Access, Assign, Buffer, Const, Kernel, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.semantics import FOLDABLE
 from xlac_sdk.kernel_ir.verify import applies
@@ -202,9 +202,18 @@ def vector_local(lanes: int) -> ConformanceCase:
     )
 
 
+def vector_rows(lanes: int) -> ConformanceCase:
+    """A kernel for aligned buffers, launched where they are not."""
+    x, y = Buffer("x", F32, lanes), Buffer("y", F32, lanes, access=Access.WRITE)
+    b, at = build.Builder(), build.ramp(0, 1, lanes)
+    b.store(y, at, twice(build.load(x, at)))
+    kernel = Kernel("k_rows", (x, y), b.body())
+    return in_rows("vectors of rows of any length", kernel, lanes, "vectors")
+
+
 VECTOR: tuple[Callable[[int], ConformanceCase], ...] = (
     vector_strip, vector_masked, vector_bits, vector_strided, vector_gather, vector_table,
-    vector_shuffle, vector_accumulate, vector_select, vector_bools, vector_local,
+    vector_shuffle, vector_accumulate, vector_select, vector_bools, vector_local, vector_rows,
 )  # fmt: skip
 
 

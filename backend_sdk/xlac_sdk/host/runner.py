@@ -36,6 +36,8 @@ class Runner:
     def __init__(self, device: Device, program: Program) -> None:
         self.device, self.program = device, program
         self._handles: list[Any] = []
+        # bytes of which kernels assume that their buffers begin at multiples
+        self._assumed = max((b.align for k in program.kernels for b in k.parameters), default=1)
         self._torn = False  # a call failed after it had changed a part of the state
         self._lock = threading.Lock()
         self._free = weakref.finalize(self, _free, device, self._handles)
@@ -115,7 +117,8 @@ class Runner:
         """Whether the device uses an array of a call directly, without a copy."""
         if slot not in self._lent:
             return False
-        handle = self.device.adopt(flat.data, written) if flat.nbytes >= LARGE else None
+        taken = flat.nbytes >= LARGE and flat.ctypes.data % self._assumed == 0
+        handle = self.device.adopt(flat.data, written) if taken else None
         self._lent[slot] = self._places[slot] if handle is None else MemoryPlace(handle)
         if handle is not None:
             adopted.append(handle)
@@ -162,10 +165,11 @@ class Runner:
         self._arena, self._state = arena, state
         places = {}
         own = [s for s in program.slots if s.role not in (Role.TEMPORARY, Role.STATE)]
-        starts, end, align = [], 0, self.device.alignment
+        starts, end = [], 0
         for slot in own:
-            starts.append(end)
-            end += -(-slot.nbytes // align) * align
+            align = max(self.device.alignment, slot.align)
+            starts.append(start := -(-end // align) * align)
+            end = start + slot.nbytes
         block = self._alloc(end)
         for slot, start in zip(own, starts, strict=True):
             places[slot] = block.plus(start)

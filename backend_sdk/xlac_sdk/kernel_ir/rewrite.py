@@ -158,3 +158,20 @@ def merge_parameters(kernel: Kernel, keep: Buffer, drop: Buffer) -> Kernel:
     body = KernelRewriter(buffers={keep: merged, drop: merged}).block(kernel.body)
     parameters = tuple(merged if p is keep else p for p in kernel.parameters if p is not drop)
     return replace(kernel, parameters=parameters, body=body)
+
+
+def aligned(kernel: Kernel, known: tuple[int, ...]) -> Kernel:
+    """The kernel whose parameters begin at multiples of so many bytes
+    (`xlac_sdk.lowering.alignment`).
+    """
+    changed = {
+        b: replace(b, align=a)
+        for b, a in zip(kernel.parameters, known, strict=True)
+        if b.align != a
+    }
+    if not changed:
+        return kernel
+    parameters = tuple(changed.get(b, b) for b in kernel.parameters)
+    return replace(
+        kernel, parameters=parameters, body=KernelRewriter(buffers=changed).block(kernel.body)
+    )

@@ -4,13 +4,18 @@ its limits.
 
 from __future__ import annotations
 
+from functools import partial
+from math import gcd
+
 from xlac_sdk.kernel_ir.bounds import bounds
 from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.kernel_ir.rewrite import aligned
+from xlac_sdk.lowering.alignment import alignments
 from xlac_sdk.lowering.legalize import legalize, placed
 from xlac_sdk.lowering.long_integers.split import split_long_integers, with_long_integers
 from xlac_sdk.lowering.spread import THREADS, spread
-from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.rewrite import with_kernels
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.target import Target
@@ -18,16 +23,19 @@ from xlac_sdk.target import Target
 
 def grids(program: Program, target: Target) -> Program:
     """The program with each kernel legalized and spread. On a processor a work-item runs as many
-    iterations as are worth a task, on a GPU each iteration is a thread. Raises UnsupportedError for
-    a kernel beyond the target's limits, with its operations.
+    iterations as are worth a task, on a GPU each iteration is a thread. The alignment of parameters
+    is that in every launch. Raises UnsupportedError for a kernel beyond the target's limits, with
+    its operations.
     """
     fast = program.facts.get("precision") == "fast"
     known = with_long_integers(target) if target.splits_long_integers else target
     gpu = target.device == "gpu"
     threads = min(THREADS, target.block_threads or THREADS) if gpu else 1
+    starts = alignments(program, partial(_start, target.storage_alignment))
 
     def launchable(kernel: Kernel) -> Kernel:
-        legal = legalize(kernel, known, fast)
+        least = (min(b.align, n) for b, n in zip(kernel.parameters, starts[kernel], strict=True))
+        legal = legalize(aligned(kernel, tuple(least)), known, fast)
         ready = spread(legal, threads, not gpu, target.most_blocks, target.most_rows)
         if target.splits_long_integers:
             ready = split_long_integers(ready, target)
@@ -35,6 +43,11 @@ def grids(program: Program, target: Target) -> Program:
         return ready
 
     return with_kernels(program, launchable)
+
+
+def _start(storage: int, slot: Slot) -> int:
+    """The known alignment of a slot's address, where allocations have that of `storage`."""
+    return gcd(storage, slot.offset if slot.role in (Role.TEMPORARY, Role.STATE) else slot.align)
 
 
 def check_limits(kernel: Kernel, target: Target) -> None:

@@ -61,11 +61,10 @@ class OpenCLDevice(Device):
 
     def alloc(self, nbytes: int) -> Any:
         try:
-            buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
+            return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes)
         except self.cl.Error:
             problem = f"the device has no {nbytes} bytes left"
             raise LimitError(Diagnostic("XL4001", problem)) from None
-        return buffer
 
     def copy(self, target: End, source: End, nbytes: int) -> None:
         ends = {}

@@ -44,6 +44,7 @@ def target(request: Request, number: int) -> Target:
         dtypes=frozenset(dtypes),
         size=request.size,
         languages=frozenset({OPENCL.language}),
+        storage_alignment=16,  # of the widest access, and of NumPy's large arrays, to adopt them
         facts=json.dumps({"arch": request.arch or kind, "cpu": device.name.strip()}),
     )
     units, most = device.max_compute_units, device.max_work_group_size

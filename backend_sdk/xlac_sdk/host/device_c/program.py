@@ -157,8 +157,9 @@ def _starts(program: Program, alignment: int) -> tuple[dict[Slot, int], int]:
     starts, end = {}, 0
     for slot in program.slots:
         if slot.role not in BESIDE:
-            starts[slot] = end
-            end += -(-slot.nbytes // alignment) * alignment
+            align = max(alignment, slot.align)
+            starts[slot] = start = -(-end // align) * align
+            end = start + slot.nbytes
     return starts, end
 
 

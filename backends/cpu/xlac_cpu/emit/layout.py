@@ -73,7 +73,7 @@ def alignments(program: Program) -> dict[Kernel, tuple[int, ...]]:
     The caller's arrays and mapped weights are only aligned to their elements; the arena is aligned
     by xlac.
     """
-    from xlac_sdk.emit import alignment
+    from xlac_sdk.lowering import alignment
 
     return alignment.alignments(program, start)
 

@@ -4,15 +4,13 @@ kernel a grid.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import gcd
 
 from xlac_cuda.emit.dialect import CUDA
 from xlac_sdk.dtypes import DType
-from xlac_sdk.emit.alignment import alignments
-from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.rewrite import KernelRewriter
+from xlac_sdk.kernel_ir.rewrite import aligned
+from xlac_sdk.lowering.alignment import alignments
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.lowering.spread import spread
 from xlac_sdk.programs.program import Program, Role, Slot
@@ -34,7 +32,7 @@ def lowered(program: Program, target: Target) -> Program:
     fast = program.facts.get("precision") == "fast"
     known = alignments(program, _start)
     return with_kernels(
-        program, lambda kernel: spread(legalize(_aligned(kernel, known[kernel]), target, fast))
+        program, lambda kernel: spread(legalize(aligned(kernel, known[kernel]), target, fast))
     )
 
 
@@ -42,21 +40,6 @@ def _start(slot: Slot) -> int:
     """The known alignment of a slot's address."""
     ours = slot.role in (Role.TEMPORARY, Role.STATE)
     return gcd(MEMORY, slot.offset) if ours else ALIGNMENT
-
-
-def _aligned(kernel: Kernel, known: tuple[int, ...]) -> Kernel:
-    """The kernel with the alignment of its parameters in this program."""
-    changed = {
-        b: replace(b, align=a)
-        for b, a in zip(kernel.parameters, known, strict=True)
-        if b.align != a
-    }
-    if not changed:
-        return kernel
-    parameters = tuple(changed.get(b, b) for b in kernel.parameters)
-    return replace(
-        kernel, parameters=parameters, body=KernelRewriter(buffers=changed).block(kernel.body)
-    )
 
 
 def arch_of(target: Target) -> str:
