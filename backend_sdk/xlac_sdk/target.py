@@ -88,6 +88,7 @@ class Target:
     name: str
     vector_bytes: int = 0  # width of a vector register; 0: scalars only
     vector_registers: int = 16
+    most_lanes: int = 0  # most lanes of a vector of the language; 0: any number
     masked: bool = False  # masked vector loads and stores are cheap
     gathers: bool = False  # vector gathers are cheap
     fma: bool = False
@@ -270,10 +271,11 @@ class Target:
         return Target(**{**facts, **sets, **measured})
 
     def lanes(self, dtype: DType) -> int:
-        """Elements of `dtype` in one vector register, at least 1. 16-bit floats count as their
-        compute type.
+        """Elements of `dtype` in one vector, at least 1. 16-bit floats count as their compute
+        type.
         """
-        return max(1, self.vector_bytes // dtype.compute.nbytes)
+        lanes = max(1, self.vector_bytes // dtype.compute.nbytes)
+        return min(lanes, self.most_lanes) if self.most_lanes else lanes
 
     def spells(self, primitive: Primitive, dtype: DType) -> bool:
         """Whether the backend emits a primitive on operands of `dtype` natively, as it is meant."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from xlac.codegen.core.strip_mining import check_vectors
+from xlac.codegen.schedules.schedule import Misfit
+from xlac.driver import lower
+from xlac.frontends.loader import load
 from xlac_opencl import BACKEND
 from xlac_sdk.conformance import cases
 from xlac_sdk.host.package import Packaging, ProcessorVariant
@@ -39,6 +44,35 @@ def test_vectors_are_read_at_once_where_every_launch_is_aligned() -> None:
     assert "*(const __global float4 *)&vx_[" in text("accesses of 4 f32, from element 0")
     moved = text("accesses of 4 f32, in rows of any length")
     assert "vload4(0, vx_ + (" in moved and "float4 *" not in moved
+
+
+EXPRESSIONS = {
+    "gelu": ('x: "f32[64, 1024]"', "gelu(x)"),
+    "softmax": ('x: "f32[64, 1024]"', "softmax(x, axis=-1)"),
+    "bytes": ('x: "u8[64, 1024]", z: "u8[64, 1024]"', "max(x, z) - min(x, z)"),
+    "attention": (
+        ", ".join(f'{name}: "f32[1, 2, 512, 64]"' for name in "qkv"),
+        "attention(q, k, v)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_no_vector_has_more_lanes_than_the_language(name: str, tmp_path: Path) -> None:
+    """Text of others is lane by lane, and takes compilers and devices several times as long; so
+    many registers have the compiler join vectors where the target takes them.
+    """
+    inputs, expression = EXPRESSIONS[name]
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"xlac: 1\ninputs: {{{inputs}}}\noutputs: {{y: '{expression}'}}\n")
+    target = BACKEND.target(Request(arch="generic-cpu"))
+    target = replace(target, vector_bytes=64, vector_registers=32)
+    ((_, made),) = BACKEND.emit(lower(load(spec), target).program, target).items()
+    assert re.search(r"\b(float|uchar)16\b", made)
+    assert not re.findall(r"typedef struct \{ \w+ lane\[", made)
+    assert target.most_lanes == 16
+    with pytest.raises(Misfit, match="at most 16"):
+        check_vectors(16, 4, True, target)
 
 
 def test_atomic_operations_name_their_memory() -> None:

@@ -31,9 +31,7 @@ def target(request: Request, number: int) -> Target:
     kind = request.arch.removeprefix("generic-")
     device: Any = GENERIC if kind != request.arch else opened(number)
     kind = kind or ("cpu" if device.type & CPU else "gpu")
-    dtypes = set(DType) - {DType.F16, DType.BF16}
-    if not device.double_fp_config:
-        dtypes.remove(DType.F64)
+    lacking = {DType.F16, DType.BF16} | (set() if device.double_fp_config else {DType.F64})
     described = Target(
         "opencl",
         device=kind,
@@ -41,7 +39,8 @@ def target(request: Request, number: int) -> Target:
         fma=True,
         primitives=NATIVE,
         lacks=LACKS,
-        dtypes=frozenset(dtypes),
+        most_lanes=max(OPENCL.native),
+        dtypes=frozenset(DType) - lacking,
         size=request.size,
         languages=frozenset({OPENCL.language}),
         storage_alignment=16,  # of the widest access, and of NumPy's large arrays, to adopt them

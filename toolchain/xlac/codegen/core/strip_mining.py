@@ -34,6 +34,7 @@ def lanes_for(target: Target, dtypes: Sequence[DType] | frozenset[DType], extent
     extent = size_hint(extent)
     widest = max((d.compute.nbytes for d in dtypes), default=4)
     full = max(1, target.vector_bytes // widest)
+    full = min(full, target.most_lanes) if target.most_lanes else full
     down = 1 << (min(full, max(1, extent)).bit_length() - 1)
     if target.masked and down < extent and down < full:
         return down * 2
@@ -50,10 +51,11 @@ def joins(target: Target, flops: int) -> bool:
 
     Its parts are interleaved instruction by instruction. If the vectors were written one after the
     other, the dependence chain of each would fill the processor's reorder window before the next
-    begins.
+    begins. Languages with vectors of few lanes have no such one.
     """
     return (
         flops >= DEEP
+        and not target.most_lanes
         and target.vector_registers >= 32
         and target.vector_bytes > 0
         and not target.size
@@ -231,5 +233,7 @@ def check_vectors(lanes: int, unroll: int, join: bool, target: Target) -> None:
         raise Misfit(("lanes",), f"it must be a power of two, at most {most} on this target")
     if unroll > UNROLLED:
         raise Misfit(("unroll",), f"it must be at most {UNROLLED}")
+    if target.most_lanes and lanes * (unroll if join else 1) > target.most_lanes:
+        raise Misfit(("lanes",), f"a vector of this target has at most {target.most_lanes}")
     if join and unroll & (unroll - 1):
         raise Misfit(("unroll",), "vectors that join are a power of two")

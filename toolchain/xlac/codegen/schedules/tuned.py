@@ -18,7 +18,7 @@ KEYS = frozenset({"machine", "groups", "values"})
 
 FACTS = (
     "threads", "fast", "vector_bytes", "vector_registers", "masked", "gathers", "fma", "warp",
-    "block_threads", "shared_bytes",
+    "block_threads", "shared_bytes", "most_lanes",
 )  # fmt: skip
 """Facts of a target without which a schedule may not fit, or was not measured."""
 

@@ -57,6 +57,11 @@ def vector(width: int, most: int) -> int:
     return min(most, width & -width)
 
 
+def at_once(target: Target, lanes: int) -> int:
+    """Vectors of scores that one vector of the language has the lanes of."""
+    return min(VECTORS, max(1, target.most_lanes // lanes)) if target.most_lanes else VECTORS
+
+
 def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
     """Blocks whose queries and sums take half the first-level cache, tiles of keys and values that
     take a quarter of the second-level cache.
@@ -78,7 +83,8 @@ def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
     count = -(-rows // tile.rows[1])
     tiles = even_split(count, max(1, min(tall, count // wanted))).step
     threads = _threads(h, tiles * tile.rows[1])
-    return OnlineSoftmaxSchedule(tile, tiles, keys, VECTORS, vector(wide, lanes), threads)
+    vectors = at_once(target, tile.lanes)
+    return OnlineSoftmaxSchedule(tile, tiles, keys, vectors, vector(wide, lanes), threads)
 
 
 def _threads(h: AttentionProblem, rows: int) -> Threads:

@@ -6,7 +6,7 @@ from xlac.codegen.core.attention_problem import AttentionProblem
 from xlac.codegen.core.contraction.tiling import even_split
 from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.cpu.attention import choose as forward
-from xlac.codegen.cpu.attention.choose import VECTORS, vector
+from xlac.codegen.cpu.attention.choose import VECTORS, at_once, vector
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.schedules.attention import AttentionGradientSchedule
@@ -46,7 +46,7 @@ def choose(h: AttentionProblem, target: Target) -> AttentionGradientSchedule:
         tile,
         tall,
         VECTORS * lanes,
-        VECTORS,
+        at_once(target, tile.lanes),
         vector(width, lanes),
         vector(wide, lanes),
         Threads(parallel, grain),
