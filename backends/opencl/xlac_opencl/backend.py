@@ -36,7 +36,8 @@ class OpenCLBackend(Backend):
 
     name = "opencl"
     forms, usual = ("cl", *FORMS), ("cl",)
-    entry_forms, records = ("cl", *ENTRY_FORMS), True
+    entry_forms = ("cl", *ENTRY_FORMS)
+    records = chooses_checks = True
     warps = (8, 16, 32, 64)
 
     def __init__(self, number: int = 0) -> None:

@@ -48,7 +48,8 @@ class PackagedSlate(SlateBackend):
     """The slate, whose packages have C."""
 
     forms, usual = FORMS, ("c", "h")
-    entry_forms, records = ENTRY_FORMS, True
+    entry_forms = ENTRY_FORMS
+    records = chooses_checks = True
 
     def emit(self, program: Program, target: Target) -> dict[str, str]:
         """Kernels, and functions that call them by tables."""

@@ -78,6 +78,30 @@ def test_a_check_that_fails_is_told_from_c_and_from_python(tmp_path: Path) -> No
     rows("close", rows.context)
 
 
+def test_one_c_file_has_both_programs(tmp_path: Path) -> None:
+    """With checks where it is compiled so; weights that both read are in it once."""
+    spec = CHECKED.replace("outputs: {", "outputs: {e: e, ")
+    folder = built(spec, tmp_path, "--checked", "--emit", "c,h", "--dim", "n")
+    text = (folder / "rows.c").read_text()
+    assert text.count("static const float constant_") == 1
+    ids, x = np.asarray([1, 2, 3], np.int32), np.asarray([1, 4, -9], np.float32)
+    wanted = []
+    for kind, answer in (("CHECKED", 9), ("PLAIN", 0)):
+        (folder / kind).mkdir()
+        shared = ("-std=c99", "-fPIC", "-shared", f"-DROWS_{kind}", "rows.c", "-ldl")
+        run("cc", *WARNINGS[1:], "-Wno-type-limits", *shared, "-o", f"{kind}/rows.so", cwd=folder)
+        rows = Opened(folder / kind, "rows")
+        e, r, calls = np.zeros((3, 4), np.float32), np.zeros(3, np.float32), np.zeros((), np.int32)
+        assert rows.call("run", ids, x, e, r, calls) == answer
+        failure = rows.library["rows_failure"]
+        failure.restype = ctypes.c_char_p
+        assert (failure(rows.context, None, None) is None) == (answer == 0)
+        assert np.isnan(r[2]) and calls == 1
+        wanted.append(e)
+        rows("close", rows.context)
+    np.testing.assert_array_equal(*wanted)
+
+
 def test_a_step_learns_from_c_and_from_python(tmp_path: Path) -> None:
     folder = built(TRAINED, tmp_path, "--emit", "so", "--dim", "batch=1..8")
     small, model = Opened(folder, "small"), xlac.load(folder)

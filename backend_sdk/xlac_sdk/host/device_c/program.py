@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xlac_sdk.dtypes import DType
@@ -12,7 +12,7 @@ from xlac_sdk.emit.ctext import kernel_text
 from xlac_sdk.host.capi import extents, header, npy_program, wrappers
 from xlac_sdk.host.capi.api import Api, api_of, text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
-from xlac_sdk.host.capi.constants import constants
+from xlac_sdk.host.capi.constants import Constant, constants
 from xlac_sdk.host.capi.entry_points import EntryPoint
 from xlac_sdk.host.capi.render import status_text, tensor_table, weights_check
 from xlac_sdk.host.device_c.driver import HostDriver
@@ -63,54 +63,102 @@ def host_program(
     backend: str,
     weights: WeightsOrigin = WeightsOrigin.EMBED,
     forms: tuple[str, ...] = (),
+    unchecked: tuple[Program, str] | None = None,
 ) -> dict[str, str]:
     """`NAME.c`, `NAME.h` and further `forms` over them, by file name, for a program of grids
     (`lowering/grids.py`); a checked one has its record inside (`host/records.py`).
 
     `text` is what `Backend.emit` wrote, which the driver compiles when the program is opened.
-    `weights`: inside the file, or given by the caller. Raises UnsupportedError for what the host's
-    side cannot do: steps of libraries, weights by the assembler.
+    `unchecked` are a checked program without its checks and that one's text: `NAME.c` has both, and
+    is compiled with -DNAME_CHECKED for the checks. `weights`: inside the file, or given by the
+    caller. Raises UnsupportedError for what the host's side cannot do: steps of libraries, weights
+    by the assembler.
     """
     _check(program, backend, weights)
     api = device_api(program, weights, driver)
-    starts, end = _starts(program, driver.alignment)
-    kernels = program.kernels
-    numbers = {kernel: number for number, kernel in enumerate(kernels)}
-    rows = [_row(number, kernel, driver.dialect) for kernel, number in numbers.items()]
-    names = {size.name: size.identifier for size in program.sizes}
-    entries = program.entries
-
-    def writer() -> DeviceSteps:
-        return DeviceSteps(program, starts, numbers, backend)
-
-    ways = [_way("run", api.arrays, starts, list(writer().write(program.steps)))]
-    if entries is not None and api.entries is not None:
-        for entry, point in zip(entries.entries, api.entries.points, strict=True):
-            lines = list(writer().write(entry.steps))
-            ways.append(_way(entry.name, point.arrays, starts, lines, point))
-    c_file = template("xlac_sdk.host.device_c", "host.c.j2").render(
-        api=api,
-        driver=driver,
-        text=list(_literals(text)),
-        kernels=rows,
-        functions=needed("\n".join(line for row in rows for line in row.blocks)),
-        ways=ways,
-        flagged=any(way.entry is not None and way.entry.flag is not None for way in ways),
-        first=list(writer().unstopped(entries.first)) if entries is not None else [],
-        data_bytes=end,
-        uploads=list(_uploads(program, api, starts)),
-        constants=[] if api.weight_bytes else list(constants(program, _constants(program))),
-        weights_check=weights_check(api) if api.weight_bytes else "",
-        status_text=status_text(api),
-        tensor_table=tensor_table(api) if api.entries else "",
-        text_of=text_of,
-        stopped=STOPPED,
-        elements=lambda array: extents.text(array.slot.elements, names),
-    )
+    if unchecked is None:
+        c_file = _HostFile(program, text, api, backend).write()
+    else:
+        api = replace(api, tears=api.tears or device_api(unchecked[0], weights, driver).tears)
+        c_file = _both(
+            _HostFile(*unchecked, api, backend, False), _HostFile(program, text, api, backend), api
+        )
     texts = {f"{api.prefix}.c": c_file, f"{api.prefix}.h": header(api)}
     if {"main", "exe"} & set(forms):
         texts[f"{api.prefix}_main.c"] = npy_program(api)
     return texts | wrappers(api, forms)
+
+
+@dataclass(frozen=True, slots=True)
+class _HostFile:
+    """The parts of `NAME.c` for one program; `checked`: whether it reads the record of a checked
+    one.
+    """
+
+    program: Program
+    text: str
+    api: Api
+    backend: str
+    checked: bool = True
+
+    @property
+    def constants(self) -> list[Constant]:
+        """The weights inside the file."""
+        outside = self.api.weight_bytes
+        return [] if outside else list(constants(self.program, _constants(self.program)))
+
+    def write(self, apart: Sequence[Constant] = ()) -> str:
+        """The text, without the constants that are elsewhere."""
+        program, api, backend = self.program, self.api, self.backend
+        driver = api.driver
+        assert driver is not None
+        starts, end = _starts(program, driver.alignment)
+        kernels = program.kernels
+        numbers = {kernel: number for number, kernel in enumerate(kernels)}
+        rows = [_row(number, kernel, driver.dialect) for kernel, number in numbers.items()]
+        names = {size.name: size.identifier for size in program.sizes}
+        entries = program.entries
+        own = device_api(program, api.weights, driver)  # whose arrays are of this program
+
+        def writer() -> DeviceSteps:
+            return DeviceSteps(program, starts, numbers, backend)
+
+        ways = [_way("run", own.arrays, starts, list(writer().write(program.steps)))]
+        if entries is not None and own.entries is not None:
+            for entry, point in zip(entries.entries, own.entries.points, strict=True):
+                lines = list(writer().write(entry.steps))
+                ways.append(_way(entry.name, point.arrays, starts, lines, point))
+        return template("xlac_sdk.host.device_c", "host.c.j2").render(
+            api=api,
+            driver=driver,
+            text=list(_literals(self.text)),
+            kernels=rows,
+            functions=needed("\n".join(line for row in rows for line in row.blocks)),
+            ways=ways,
+            checked=self.checked,
+            flagged=any(way.entry is not None and way.entry.flag is not None for way in ways),
+            first=list(writer().unstopped(entries.first)) if entries is not None else [],
+            data_bytes=end,
+            uploads=list(_uploads(program, api, starts)),
+            constants=[one for one in self.constants if one not in apart],
+            weights_check=weights_check(api) if api.weight_bytes else "",
+            status_text=status_text(api),
+            tensor_table=tensor_table(api) if api.entries else "",
+            text_of=text_of,
+            stopped=STOPPED,
+            elements=lambda array: extents.text(array.slot.elements, names),
+        )
+
+
+def _both(unchecked: _HostFile, checked: _HostFile, api: Api) -> str:
+    """`NAME.c` of a checked program and of the one without checks, selected by a macro; constants
+    that are the same appear once.
+    """
+    known = {one.symbol: one for one in checked.constants}
+    shared = [one for one in unchecked.constants if known.get(one.symbol) == one]
+    return template("xlac_sdk.host.device_c", "both.c.j2").render(
+        api=api, constants=shared, checked=checked.write(shared), unchecked=unchecked.write(shared)
+    )
 
 
 def device_api(program: Program, weights: WeightsOrigin, driver: HostDriver) -> Api:
