@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models test-export fuzz fuzz-inputs stress stress-leaks stress-ranks docs site bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models verify-architectures test-export fuzz fuzz-inputs stress stress-leaks stress-ranks docs site bless bench-setup bench bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -156,6 +156,10 @@ test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every mo
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/pytorch tests/verify/test_verify_torch.py --all
 
 MINUTES ?= 600
+
+verify-architectures: $(VENV)/.tested ## 100 architectures of transformers by torch.compile, beside eager PyTorch's error: half an hour of one core; goes on where it was (MINUTES ends it)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"
+	$(BIN)/python tests/pytorch/architectures/verify_architectures.py --minutes $(MINUTES)
 
 verify-models: $(VENV)/.tested ## `xlac verify` over 700 models that others wrote, none of which may be found wrong: an hour of two cores; goes on where it was (MINUTES ends it)
 	$(BIN)/python tests/verify/models.py --minutes $(MINUTES)
