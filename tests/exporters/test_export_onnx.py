@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,9 @@ from shipped import MODELS
 
 from xlac.cli import status
 from xlac.exporters.onnx import proto, tensors, write
-from xlac.ir.dims import symbol
-from xlac.ir.graph import Node
+from xlac.frontends.loader import load as load_any
+from xlac.ir.dims import UNBOUNDED, Symbol, symbol, symbols
+from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import OPS
 from xlac.ir.types import Type
@@ -233,3 +235,28 @@ def test_state_becomes_an_input_and_an_output(tmp_path: Path) -> None:
     made = proto(load(file))
     assert [i.name for i in made.graph.input] == ["x", "total"]
     assert [o.name for o in made.graph.output] == ["y", "total.next"]
+
+
+def test_what_is_known_of_sizes_is_metadata() -> None:
+    n = symbol("n", 4, 64, opt=16, multiple_of=4)
+    x = build.param("x", DType.F32, (n, 3))
+    exported = proto(Model(Graph("g", (x,), {"y": build.exp(x)}), {}, {"n": n_of(n)}))
+    (entry,) = exported.metadata_props
+    for stated, known in (
+        (entry.value, (4, 64, 16, 4)),
+        ("1.. opt 100", (1, UNBOUNDED, 100, 1)),
+        ("3..", (3, UNBOUNDED, 3, 1)),
+        ("2..9 multiple_of 4", (4, 8, 8, 4)),
+    ):
+        entry.value = stated
+        again = load_any(exported).dims["n"]
+        assert (again.min, again.max, again.opt, again.multiple_of) == known
+    for nothing in ("what", "2..8 opt 9", "9..10 multiple_of 8", "1..8 multiple_of 0", "1..8 opt"):
+        entry.value = nothing
+        assert load_any(exported).dims["n"].max == UNBOUNDED
+    assert load_any(exported, dims={"n": "3..5"}).dims["n"].max == 5
+
+
+def n_of(size: Any) -> Symbol:
+    (only,) = symbols(size)
+    return only

@@ -4,6 +4,7 @@ importer reads the same names, sizes and bounds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -214,6 +215,22 @@ def test_a_size_in_an_attribute_is_a_size() -> None:
     model = stablehlo.load(head.format('["2*n + 1", "3"]') + body)
     assert isinstance(model.inputs[0].shape[0], Sym) and [*model.dims] == ["n"]
     assert str(model.inputs[0].shape[0]) == "2*n + 1"
+
+
+def test_sizes_to_optimise_for_are_kept() -> None:
+    n, m = symbol("n", 2, 64, opt=16, multiple_of=2), symbol("m", opt=100)
+    k, x = symbol("k", 1, 8), build.param("x", F32, (n, m))
+    y = build.param("y", F32, (m, k))
+    module = text(opened({"z": build.apply1("matmul", x, y)}, x, y))
+    assert module.count("xlac.opt") == 2 and "k=" not in module
+    found = stablehlo.load(module).dims
+    assert {name: s.opt for name, s in found.items()} == {"n": 16, "m": 100, "k": 8}
+    assert (found["n"].min, found["n"].max, found["n"].multiple_of) == (2, 64, 2)
+    bounded = stablehlo.load(module, dims={"n": "2..8", "m": "1..128"}).dims
+    assert (bounded["n"].opt, bounded["m"].opt) == (8, 100)
+    for wrong in ('["n"]', '["n=x"]', "3 : i64", "[4 : i64]"):
+        with pytest.raises(SourceError, match="XL7203"):
+            stablehlo.load(re.sub(r"xlac\.opt = \[[^]]*\]", f"xlac.opt = {wrong}", module))
 
 
 def test_open_sizes_that_cannot_be_said_are_said_at_once() -> None:

@@ -11,8 +11,7 @@ from xlac.ir import ranges
 from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol, symbols
 from xlac_sdk.source import Diagnostic, SourceError
 
-RANGE = re.compile(r"[0-9]{1,18}\.\.[0-9]{0,18}")
-OPT = 1  # the size to optimise for if the range does not include the default
+OPT = ranges.OPT  # the size to optimise for if the range does not include the default
 DimValue = int | str | tuple[int, int] | Symbol
 
 
@@ -36,24 +35,21 @@ def sized(name: str, given: DimValue) -> Dim:
         raise SourceError(
             Diagnostic("XL2014", f"the range {low}..{high} of '{name}' is empty or too large")
         )
-    return (
-        low
-        if low == high
-        else symbol(name, low, high, opt=max(low, OPT) if high == UNBOUNDED else high)
-    )
+    return low if low == high else symbol(name, low, high, opt=ranges.usual_opt(low, high))
 
 
 class Symbols(dict[str, Dim]):
-    """Sizes by the text that names them, created on demand; `given` fixes or bounds them, else the
-    ranges that the model states do (`1..8`; other text is passed over).
+    """Sizes by the text that names them, created on demand; `given` fixes or bounds them, else what
+    the model states does (`1..8`; other text is passed over).
     """
 
     def __init__(
-        self, given: Mapping[str, DimValue], stated: Mapping[str, str] | None = None
+        self, given: Mapping[str, DimValue], told: Mapping[str, str] | None = None
     ) -> None:
         super().__init__()
-        valid = {name: text for name, text in (stated or {}).items() if RANGE.fullmatch(text)}
-        self.given = valid | dict(given)
+        read = {name: ranges.stated_size(name, text) for name, text in (told or {}).items()}
+        known = {name: size for name, size in read.items() if size is not None}
+        self.given: dict[str, DimValue] = {**known, **given}
         self.names: set[str] = set()
 
     def __missing__(self, text: str) -> Dim:

@@ -17,9 +17,10 @@ from xlac.exporters.onnx.written import REFUSED, WRITTEN
 from xlac.exporters.open_sizes import SizeWriter, held
 from xlac.exporters.unsaid import Unsaid
 from xlac.ir.composite import Composite
-from xlac.ir.dims import UNBOUNDED, Dim, Shape, Sym, Symbol
+from xlac.ir.dims import Dim, Shape, Sym, Symbol
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
+from xlac.ir.ranges import size_text
 from xlac.ir.types import Type
 from xlac.ops.tensor.leaf import Const, param
 from xlac_sdk.dtypes import DType
@@ -221,18 +222,18 @@ class OnnxWriter(GraphWriter[str], SizeWriter[str]):
 
 
 def declare_bounds(proto: onnx.ModelProto, dims: Mapping[str, Symbol]) -> None:
-    """Writes the bounds of open sizes, for which ONNX has no field, as metadata of the model:
-    `xlac.size.NAME` is `1..8`, or `4..`.
+    """Writes what is known of open sizes, for which ONNX has no field, as metadata of the model:
+    `xlac.size.NAME` is `1..8`, `4..` or `2..64 multiple_of 2 opt 16`.
     """
     for name, size in dims.items():
-        if size.min <= 1 and size.max == UNBOUNDED:
+        value, key = size_text(size), f"{BOUNDS}{name}"
+        if not value:
             continue
-        key, high = f"{BOUNDS}{name}", "" if size.max == UNBOUNDED else str(size.max)
         others = [entry for entry in proto.metadata_props if entry.key != key]
         del proto.metadata_props[:]
         proto.metadata_props.extend(others)
         entry = proto.metadata_props.add()
-        entry.key, entry.value = key, f"{size.min}..{high}"
+        entry.key, entry.value = key, value
 
 
 def value_info(name: str, type: Type) -> onnx.ValueInfoProto:

@@ -15,6 +15,7 @@ from xlac.exporters.stablehlo.writer import StableHloWriter
 from xlac.exporters.unsaid import refuse
 from xlac.ir.dims import symbols
 from xlac.ir.graph import Node
+from xlac.ir.ranges import usual_opt
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.spec.text.write import quoted
@@ -83,10 +84,17 @@ def _parts(model: Model) -> list[Any]:
 
 def _interface(node: Node) -> str:
     """The attributes of an argument: its name, which tools of MLIR replace in the text, and its
-    sizes where some are open.
+    sizes where some are open, with those to optimise for where a reader would choose others.
     """
     name, sizes = f"xlac.name = {quoted(param(node).name)}", [*map(str, node.shape)]
     names = [s.name for size in node.shape for s in symbols(size)]
     if not names or not all(map(WORD.fullmatch, names)) or max(map(len, sizes)) > LONGEST:
         return name
-    return f"{name}, xlac.sizes = [{', '.join(map(quoted, sizes))}]"
+    said = f"{name}, xlac.sizes = [{', '.join(map(quoted, sizes))}]"
+    found = dict.fromkeys(s for size in node.shape for s in symbols(size))
+    opts = [
+        quoted(f"{s.name}={s.opt}")
+        for s in found
+        if s.opt != usual_opt(s.min, s.max, s.multiple_of)
+    ]
+    return f"{said}, xlac.opt = [{', '.join(opts)}]" if opts else said

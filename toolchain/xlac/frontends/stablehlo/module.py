@@ -17,7 +17,7 @@ from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.produced import PRODUCED
 from xlac.frontends.stablehlo.scope import Unequal
-from xlac.frontends.stablehlo.sizes import ArgumentSizes, LearnedSizes
+from xlac.frontends.stablehlo.sizes import ArgumentSizes, LearnedSizes, StatedSizes
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
 from xlac.frontends.stablehlo.text.errors import TEXT, MlirSource
 from xlac.frontends.stablehlo.text.parser import parse
@@ -118,9 +118,9 @@ def is_name(info: str) -> bool:
     return info.isidentifier() and info != "result" and not re.fullmatch(r"out\d+", info)
 
 
-def labelled(main: MlirFunction) -> list[tuple[str, ValueType, object]]:
+def labelled(main: MlirFunction) -> list[tuple[str, ValueType, StatedSizes]]:
     """The arguments of a function: their names, as `xlac.name` states them where all do, their
-    types, and their attributes `xlac.sizes`.
+    types, and what their attributes `xlac.sizes` and `xlac.opt` state.
     """
     # a block of its own in the body may have other arguments than the head
     count = len(main.arguments)
@@ -128,7 +128,11 @@ def labelled(main: MlirFunction) -> list[tuple[str, ValueType, object]]:
     stated = [given.get("xlac.name") for given in attributes]
     known = all(isinstance(n, str) and n for n in stated) and len({*stated}) == len(stated)
     return [
-        (str(name) if known else value.lstrip("%"), type, given.get("xlac.sizes"))
+        (
+            str(name) if known else value.lstrip("%"),
+            type,
+            StatedSizes(given.get("xlac.sizes"), given.get("xlac.opt")),
+        )
         for name, (value, type), given in zip(stated, main.arguments, attributes, strict=True)
     ]
 
@@ -203,19 +207,19 @@ class Import:
     def _output(self, node: Node, name: str) -> Node:
         return node
 
-    def _argument(self, label: str, type: ValueType, stated: object) -> Value:
+    def _argument(self, label: str, type: ValueType, stated: StatedSizes) -> Value:
         if isinstance(type, TensorType):
             return self._input(label, type, stated)
         if not hasattr(type, "items"):
             return Token()
         return Several(
             tuple(
-                self._argument(f"{label}_{n}", item, None)
+                self._argument(f"{label}_{n}", item, StatedSizes())
                 for n, item in enumerate(type.items)  # type: ignore[union-attr]
             )
         )
 
-    def _input(self, label: str, type: TensorType, stated: object) -> TypedTensor:
+    def _input(self, label: str, type: TensorType, stated: StatedSizes) -> TypedTensor:
         shape = self.sizes.shape(label, type, stated)
         whole: Shape = (*shape, 2) if type.element.complex else shape
         outer = Type(type.element.dtype, whole)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from xlac.frontends.sizes import OPT, sized
 from xlac.frontends.stablehlo.scope import AssertedRange
@@ -17,9 +17,11 @@ from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.ir import dims as sizes
 from xlac.ir.dims import UNBOUNDED, Dim, Shape, Sym, Symbol, substitute, symbols
 from xlac.ir.parse import TOKEN, Parser
+from xlac.ir.ranges import usual_opt
 
 LENGTH, TERMS = 200, 32  # the most characters and terms of a size that an attribute states
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+OPTIMAL = re.compile(rf"({WORD.pattern})=([0-9]{{1,18}})")  # a name, and a size to optimise for
 
 
 @dataclass(slots=True)
@@ -40,6 +42,15 @@ class LearnedSizes:
         return self.ranges != before
 
 
+class StatedSizes(NamedTuple):
+    """What attributes of an argument state, as `xlac export` writes them: the text of each size,
+    and sizes to optimise for (`"batch=16"`).
+    """
+
+    sizes: object = None
+    opt: object = None
+
+
 class ArgumentSizes:
     """The sizes of one module's arguments, by what is known in one attempt."""
 
@@ -48,16 +59,16 @@ class ArgumentSizes:
     ) -> None:
         self.source, self.at = source, at
         self.dims, self.learned = dims, learned
+        self.opt: dict[str, int] = {}  # sizes to optimise for
 
-    def shape(self, label: str, type: TensorType, stated: object) -> Shape:
-        """The shape of an argument. `stated` is its attribute `xlac.sizes`, as `xlac export` writes
-        it: the text of each size.
-        """
-        texts: list[Any] = [*stated] if isinstance(stated, list) else []
-        if stated is not None and not (
+    def shape(self, label: str, type: TensorType, stated: StatedSizes) -> Shape:
+        """The shape of an argument."""
+        texts: list[Any] = [*stated.sizes] if isinstance(stated.sizes, list) else []
+        if stated.sizes is not None and not (
             len(texts) == len(type.shape) and all(isinstance(text, str) for text in texts)
         ):
             self._wrong(label, f"must be a list of {len(type.shape)} strings")
+        self._wanted(label, stated.opt)
         return tuple(
             size
             if size is not None
@@ -67,6 +78,15 @@ class ArgumentSizes:
             for axis, size in enumerate(type.shape)
         )
 
+    def _wanted(self, label: str, stated: object) -> None:
+        """Notes the sizes to optimise for."""
+        texts = stated if isinstance(stated, list) else [] if stated is None else [""]
+        for text in texts:
+            match = OPTIMAL.fullmatch(text) if isinstance(text, str) else None
+            if match is None:
+                self._wrong(label, "must be a list of strings such as 'batch=16'", "xlac.opt")
+            self.opt.setdefault(match[1], int(match[2]))
+
     def _stated(self, label: str, text: str) -> Dim:
         try:
             size = SizeText(text).whole()
@@ -74,8 +94,8 @@ class ArgumentSizes:
             self._wrong(label, f"has {text[:60]!r}: {error}")
         return substitute(size, {s.name: self._symbol(s.name, None) for s in symbols(size)})
 
-    def _wrong(self, label: str, problem: str) -> None:
-        text = f"argument {label[:60]!r}: attribute 'xlac.sizes' {problem}"
+    def _wrong(self, label: str, problem: str, attribute: str = "xlac.sizes") -> NoReturn:
+        text = f"argument {label[:60]!r}: attribute '{attribute}' {problem}"
         self.source.fail("XL7203", text, self.at, hint="leave the attribute out")
 
     def _symbol(self, name: str, most: int | None) -> Dim:
@@ -92,11 +112,16 @@ class ArgumentSizes:
             size = sized(name, self.dims[name])
         else:
             size = sizes.symbol(name, 0, most or UNBOUNDED, opt=OPT)
-        known = self.learned.ranges.get(name)
-        if known is None or not isinstance(size, Sym):
+        if not isinstance(size, Sym):
             return size
         (symbol,) = symbols(size)
-        return Sym((((self._narrowed(symbol, known),), 1),))
+        known = self.learned.ranges.get(name)
+        if known is not None:
+            symbol = self._narrowed(symbol, known)
+        opt = self.opt.get(name, symbol.opt)
+        if symbol.min <= opt <= symbol.max and opt % symbol.multiple_of == 0:
+            symbol = replace(symbol, opt=opt)  # else the caller's range has others
+        return Sym((((symbol,), 1),))
 
     def _narrowed(self, symbol: Symbol, known: AssertedRange) -> Symbol:
         by = known.multiple_of
@@ -105,8 +130,8 @@ class ArgumentSizes:
         if low > high:
             text = f"no value of size {symbol.name} satisfies the assertions on it"
             self.source.fail("XL7212", text, self.at)
-        opt = max(low, OPT) if high == UNBOUNDED else high
-        return replace(symbol, min=low, max=high, opt=-(-opt // by) * by, multiple_of=by)
+        opt = usual_opt(low, high, by)
+        return replace(symbol, min=low, max=high, opt=opt, multiple_of=by)
 
 
 class SizeText(Parser):
