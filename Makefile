@@ -157,7 +157,7 @@ test-torch: $(VENV)/.tested ## PyTorch's own samples of every operator, every mo
 
 MINUTES ?= 600
 
-verify-architectures: $(VENV)/.tested ## 100 architectures of transformers by torch.compile, beside eager PyTorch's error: half an hour of one core; goes on where it was (MINUTES ends it)
+verify-architectures: $(VENV)/.tested ## 99 architectures of transformers by torch.compile, beside eager PyTorch's error: half an hour of one core; goes on where it was (MINUTES ends it)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,test-torch]"
 	$(BIN)/python tests/pytorch/architectures/verify_architectures.py --minutes $(MINUTES)
 

@@ -31,7 +31,6 @@ def _text(time: int) -> dict[str, torch.Tensor]:
 
 INPUTS: dict[str, Callable[[], dict[str, torch.Tensor]]] = {
     "text": lambda: _text(12),
-    "numbers": lambda: {"input_ids": _tokens(32)},
     "long": lambda: _text(32),
     "pair": lambda: {**_text(12), "decoder_input_ids": _tokens(7)},
     "image": lambda: {"pixel_values": torch.randn(2, 3, 32, 32)},

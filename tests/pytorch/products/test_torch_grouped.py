@@ -15,6 +15,18 @@ ENDS = {
 }
 
 
+def test_the_products_of_transformers_are_these() -> None:
+    pytest.importorskip("transformers.integrations.moe")
+
+    def function(x: torch.Tensor, y: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        return torch.ops.transformers.grouped_mm_fallback(x, y, offs)
+
+    x, y = drawn(16, 8).float(), drawn(3, 8, 12).float()
+    offs = torch.tensor((5, 5, 16), dtype=torch.int32)
+    compiled = torch.compile(function, backend="xlac", options={"fallback": False})
+    torch.testing.assert_close(compiled(x, y, offs), function(x, y, offs))
+
+
 @pytest.fixture(autouse=True)
 def fixed_sizes() -> None:
     torch._dynamo.reset()  # else sizes that differ between tests become symbolic

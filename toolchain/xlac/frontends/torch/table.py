@@ -26,16 +26,20 @@ BUILDERS: dict[str, Builder] = {}
 F = TypeVar("F", bound=Builder)
 
 
+NAMESPACES = ("prims.", "xlac.", "transformers.")
+"""Those of registered operations beside ATen's."""
+
+
 def aten(*names: str) -> Callable[[F], F]:
     """Registers a builder under ATen names; a name without an overload means the default overload.
-    Names with `prims.` and `xlac.` are complete.
+    Names with another namespace (`prims.`, `xlac.`, `transformers.`) are complete.
     """
 
     def enter(builder: F) -> F:
         for name in names:
             key = (
                 name
-                if name.startswith(("prims.", "xlac."))
+                if name.startswith(NAMESPACES)
                 else f"aten.{name}" + ("" if "." in name else ".default")
             )
             assert key not in BUILDERS, f"{key} has two builders"

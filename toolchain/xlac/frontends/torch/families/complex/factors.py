@@ -147,7 +147,7 @@ def factored(a: Numbers, pivot: bool = True) -> tuple[Numbers, Node, Node, Node]
     return packed, pivots, order, report(zero)
 
 
-def _solved(packed: Numbers, order: Node, b: Numbers, form: str) -> Numbers:
+def solved(packed: Numbers, order: Node, b: Numbers, form: str) -> Numbers:
     """The X for which A X, A' X (T) or A* X (H) is b, from the factors of A."""
     if form == "N":
         rows = each(lambda part: gathered(part, order), b)
@@ -223,10 +223,10 @@ def lu_solve(
     order = permutation_of(build.sub(pivots, 1), LU.shape[-2])
     order = build.broadcast_to(order, packed[0].shape[:-1])
     if left:
-        return tensor(_solved(packed, order, b, "H" if adjoint else "N"))
+        return tensor(solved(packed, order, b, "H" if adjoint else "N"))
     if adjoint:  # X A* = B is conj(A) X' = B'
-        return tensor(swapped(_solved(conjugate(packed), order, swapped(b), "N")))
-    return tensor(swapped(_solved(packed, order, swapped(b), "T")))
+        return tensor(swapped(solved(conjugate(packed), order, swapped(b), "N")))
+    return tensor(swapped(solved(packed, order, swapped(b), "T")))
 
 
 @aten_complex("_linalg_solve_ex")
@@ -246,9 +246,9 @@ def solve(
     wide, b = together(packed, b)
     rows = build.broadcast_to(order, wide[0].shape[:-1])
     if left or vector:
-        found = _solved(wide, rows, b, "N")
+        found = solved(wide, rows, b, "N")
     else:
-        found = swapped(_solved(wide, rows, swapped(b), "T"))
+        found = swapped(solved(wide, rows, swapped(b), "T"))
     found = each(lambda x: build.reshape(x, call.shape), found)
     return tensor(found), tensor(packed), build.add(pivots, 1), wrong
 
@@ -257,4 +257,4 @@ def solve(
 def inv(call: AtenCall, A: ComplexTensor, check_errors: bool = False) -> tuple[ComplexTensor, Node]:
     """The inverse; infinities and NaNs for a singular A, which eager mode rejects."""
     packed, _, order, wrong = factored(A.parts)
-    return tensor(_solved(packed, order, _identity(A.parts), "N")), wrong
+    return tensor(solved(packed, order, _identity(A.parts), "N")), wrong

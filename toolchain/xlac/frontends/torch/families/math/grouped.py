@@ -50,6 +50,14 @@ def grouped_mm(
     return build.cast(products, call.dtype)
 
 
+@aten("transformers.grouped_mm_fallback.default")
+def of_transformers(call: AtenCall, input: Node, weight: Node, offs: Node) -> Node:
+    """The operation by which transformers multiplies the rows of experts where PyTorch has no
+    grouped product for their types or layouts.
+    """
+    return grouped_mm(call, input, weight, offs)
+
+
 def _members(offs: Node, size: Dim) -> Node:
     """Whether each group contains each index of an axis, bool[groups, size]."""
     shape = (offs.shape[0], size)
