@@ -55,9 +55,10 @@ CALLED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (torch.ones(3, 4), torch.ones(3, dtype=torch.int64)),
     ),
     "a complex solve from the right": (
-        lambda a, b: torch.linalg.solve(a, b, left=False),
+        lambda a, b: torch.ops.aten._linalg_solve_ex(a, b, left=False)[0],
         (torch.eye(3, dtype=torch.complex64), torch.ones(2, 3, dtype=torch.complex64)),
     ),
+    "eigenvectors": (torch.ops.aten.linalg_eig, (torch.eye(3),)),
     "an encoder layer": (encoder_layer, (torch.ones(2, 3, 8),)),
 }
 """What PyTorch's samples have only in its decomposed form."""
@@ -82,9 +83,11 @@ def graphs() -> Iterator[Graph]:
                     made = opinfo.imported(case)
                     if not made.unsupported:
                         yield graph_of(made)
-    for function, arguments in CALLED.values():
+    for name, (function, arguments) in CALLED.items():
         module = make_fx(function, pre_dispatch=True, tracing_mode="fake")(*arguments)
-        yield graph_of(Subgraph(module, Options(target="cpu", fallback=False, threads=1)))
+        whole = Subgraph(module, Options(target="cpu", fallback=False, threads=1))
+        assert not whole.unsupported, name
+        yield graph_of(whole)
     yield from with_open_size()
 
 
