@@ -36,3 +36,18 @@ def test_gradients_are_those_of_pytorch(name: str) -> None:
             raise
         return
     assert name not in LISTED, "it is right now: take it off the list"
+
+
+@pytest.mark.parametrize("complex", [False, True])
+def test_eigenvectors_of_stacks_of_matrices(complex: bool) -> None:
+    """Functions of values and vectors that do not depend on the phases of vectors."""
+
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        values, vectors = torch.linalg.eig(torch.view_as_complex(x) if complex else x)
+        weights = torch.arange(1.0, 5, dtype=torch.float64)
+        by_size = values.abs().sum(-1), (values.real * values.real * values.real).sum(-1)
+        return [*by_size, ((vectors.abs() ** 3).sum(-2) * values.abs()).sum(-1), x.sum() * weights]
+
+    torch.manual_seed(0)
+    x = torch.randn((2, 4, 4, 2) if complex else (2, 4, 4), dtype=torch.float64)
+    opinfo.check(opinfo.GradientCase(function, [x], [0]))
