@@ -121,7 +121,7 @@ def one_run(count: int, folder: Path, choose: random.Random, record: Path, until
         kind = choose.choice(KINDS)
         if kind == "stop":
             begun(process)
-        time.sleep(choose.uniform(0.0, seconds if kind != "stop" else seconds / 4))
+        time.sleep(choose.uniform(0.0, seconds * (0.2 if kind == "stop" else 0.6)))
         ranks = fault(kind, process, choose)
         if not ranks:
             _, said = process.communicate()
