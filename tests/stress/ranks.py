@@ -2,11 +2,11 @@
 hangs, no checkpoint is lost, and what comes out is what comes out undisturbed. `make stress-ranks`.
 
 Two or three ranks train a small model by `mpirun … xlac train --mesh`. A fault is a SIGKILL of one
-rank, a SIGSTOP of one, whose messages never come, or a SIGKILL of mpirun. All ranks must have ended
-within the time that is stated (`--timeout`, and GRACE); every checkpoint that was there must still
-be there, or newer ones in its place, and the newest whole. Then the run is resumed, until it comes
-to its end, where its state has to equal to the bit that of a run without faults. Each fault is a
-line of the record, so that the same command goes on where one ended.
+rank, a SIGSTOP of one but the first, whose messages never come, or a SIGKILL of mpirun. All ranks
+must have ended within the time that is stated (`--timeout`, and GRACE); every checkpoint that was
+there must still be there, or newer ones in its place, and the newest whole. Then the run is
+resumed, until it comes to its end, where its state has to equal to the bit that of a run without
+faults. Each fault is a line of the record, so that the same command goes on where one ended.
 """
 
 from __future__ import annotations
@@ -76,24 +76,30 @@ def equal(run: Path, other: Path) -> None:
 
 def fault(kind: str, process: subprocess.Popen[str], choose: random.Random) -> list[int]:
     """Does it to a process; the ranks, which all have to end. None of them where it had ended."""
-    ranks = list(pids(process).values())
-    while not ranks and process.poll() is None:
+    found = pids(process)
+    while not found and process.poll() is None:
         time.sleep(0.01)
-        ranks = list(pids(process).values())
+        found = pids(process)
+    ranks = list(found.values())
     if process.poll() is not None:
         return []
-    os.kill(
-        process.pid if kind == "launcher" else choose.choice(ranks),
-        signal.SIGSTOP if kind == "stop" else signal.SIGKILL,
-    )
+    if kind == "launcher":
+        victim = process.pid
+    elif kind == "stop":  # others wait without limit while rank 0 compiles or writes
+        victim = choose.choice([pid for rank, pid in found.items() if rank] or ranks)
+    else:
+        victim = choose.choice(ranks)
+    os.kill(victim, signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
     return ranks
 
 
-def begun(process: subprocess.Popen[str]) -> None:
-    """Waits for the end of an epoch: before ranks train, mpirun is what limits their time."""
-    assert process.stderr is not None
-    while "epoch" not in process.stderr.readline() and process.poll() is None:
-        pass
+def begun(process: subprocess.Popen[str], run: Path, before: int) -> None:
+    """Waits until a checkpoint is written. Before, ranks make groups and rank 0 compiles, for which
+    others wait without limit.
+    """
+    file = checkpoint.path_of(run / "checkpoints", max(before, 0) + EVERY)
+    while process.poll() is None and not file.exists():
+        time.sleep(0.01)
 
 
 def ended(process: subprocess.Popen[str], ranks: list[int], limit: float) -> float:
@@ -121,7 +127,7 @@ def one_run(count: int, folder: Path, choose: random.Random, record: Path, until
         began, process = time.monotonic(), train(count, run)
         kind = choose.choice(KINDS)
         if kind == "stop":
-            begun(process)
+            begun(process, run, before)
         time.sleep(choose.uniform(0.0, seconds * (0.2 if kind == "stop" else 0.6)))
         ranks = fault(kind, process, choose)
         if not ranks:
@@ -135,7 +141,10 @@ def one_run(count: int, folder: Path, choose: random.Random, record: Path, until
             note(record, {"kind": "end", "ranks": count})
             shutil.rmtree(done)
             return
-        took = ended(process, ranks, TIMEOUT + GRACE)
+        try:
+            took = ended(process, ranks, TIMEOUT + GRACE)
+        except (subprocess.TimeoutExpired, AssertionError) as error:
+            raise AssertionError(f"after {kind} in {run} from step {before}: {error}") from error
         after = newest(run)
         assert after >= before, f"the checkpoint of step {before} is lost: now {after}"
         line = {"kind": kind, "ranks": count, "ended": round(took, 2), "from": before, "to": after}
