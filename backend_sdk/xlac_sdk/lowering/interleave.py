@@ -45,6 +45,7 @@ BYTES = 32  # of a register: of narrower ones a row is so many that it keeps a p
 # the share of the registers that what the iterations read takes: of more, some are spilled
 SHARE, SHARE_OF_TWO = 3 / 8, 1 / 2
 LONGEST = 32  # vectors of an iteration: a longer one keeps a processor busy by itself
+ROOM = 32 << 10  # bytes of a stack that all iterations take
 STATEMENTS = 1024  # of all iterations that are run at once, which bounds compile time
 
 
@@ -78,18 +79,20 @@ def _at_once(reads: _Reads, target: Target, loop: For) -> int:
     count = int(target.vector_registers * SHARE) // registers
     if 2 * registers <= target.vector_registers * SHARE_OF_TWO:
         count = max(2, count)
-    return min(count, STATEMENTS // len(list(statements(loop.body))))
+    room = ROOM // max(1, reads.local_bytes)
+    return min(count, room, STATEMENTS // len(list(statements(loop.body))))
 
 
 @dataclass(slots=True)
 class _Reads:
-    """What an iteration reads that others do not: the most `registers` of one block, and the
-    `vectors` in all.
+    """What an iteration reads that others do not: the most `registers` of one block, the `vectors`
+    in all, and the bytes of its local buffers.
     """
 
     target: Target
     registers: int = 0
     vectors: int = 0
+    local_bytes: int = 0
 
     def known(self, body: Sequence[Stmt], own: set[str], times: int) -> bool:
         """Counts a block that runs `times`; whether it is short, and has no control flow but loops
@@ -110,7 +113,9 @@ class _Reads:
                     here += self._of(value, own)
                 case Store(value=value, atomic=None):
                     here += self._of(value, own)
-                case Allocate() | Prefetch():
+                case Allocate(buffer=Buffer(size=int(size), dtype=dtype)):
+                    self.local_bytes += size * dtype.nbytes
+                case Prefetch():
                     pass
                 case _:
                     return False

@@ -13,9 +13,10 @@ from xlac.codegen.lower import lower
 from xlac.fusion.partition import partition
 from xlac.ir.graph import Node
 from xlac.ops import build as ops
+from xlac_sdk.dtypes import DType
 from xlac_sdk.interpreter.kernels import compile_kernel
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import If, Kernel, Store, Var, statements
+from xlac_sdk.kernel_ir.kernel import Allocate, Buffer, If, Kernel, Space, Store, Var, statements
 from xlac_sdk.kernel_ir.verify import verify
 from xlac_sdk.lowering.interleave import interleaved
 from xlac_sdk.lowering.legalize import legalize
@@ -71,6 +72,16 @@ def test_an_open_number_of_rows(rows: int) -> None:
     together = interleaved(open_, MASKED)
     assert rows_at_once(together) > rows_at_once(kernel)
     np.testing.assert_array_equal(run(together, x, rows), run(open_, x, rows))
+
+
+def test_the_stack_is_not_filled() -> None:
+    """Rows whose local buffer takes the room of all are not multiplied."""
+    kernel = softmax(1000, 9)
+    loop = kernel.parallel
+    assert loop is not None and rows_at_once(interleaved(kernel, MASKED)) > rows_at_once(kernel)
+    large = Allocate(Buffer("large", DType.F32, 5 << 10, Space.LOCAL))
+    filled = replace(kernel, body=(replace(loop, body=(large, *loop.body)),))
+    assert interleaved(filled, MASKED) is filled
 
 
 def test_what_rows_share_counts_once() -> None:
