@@ -108,7 +108,7 @@ def test_a_handler_that_returns_does_not_end_it(spinning: Callable[[int], Any]) 
     def handler(number: int, frame: object) -> None:
         came.append(number)
         if len(came) == 3:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # on a busy machine a fourth came before its end
+            signal.setitimer(signal.ITIMER_REAL, 0)  # or a fourth may come
             raise ZeroDivisionError
 
     before = signal.signal(signal.SIGUSR1, handler)
