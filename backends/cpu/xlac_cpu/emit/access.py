@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xlac_cpu.emit.lanes import picked
 from xlac_cpu.emit.spelling import constant, memory, number, register, suffix, vector
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
@@ -247,9 +248,7 @@ def to_memory(w: LlvmWriter, value: str, dtype: DType, lanes: int) -> str:
 
 def reverse(w: LlvmWriter, value: str, scalar: str, lanes: int) -> str:
     """A vector with reversed lanes."""
-    kind = vector(scalar, lanes)
-    picks = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
-    return w.op(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{picks}>")
+    return picked(w, vector(scalar, lanes), value, range(lanes - 1, -1, -1))
 
 
 def splat(w: LlvmWriter, value: str, scalar: str, lanes: int) -> str:

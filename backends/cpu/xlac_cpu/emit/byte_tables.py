@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from xlac_cpu.emit.lanes import picked
 from xlac_cpu.emit.spelling import constant, vector
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
@@ -46,14 +45,15 @@ def spell(w: LlvmWriter, tables: str, table: str, index: str, lanes: int) -> str
         half, rest = lanes // 2, lanes - lanes // 2
         parts = []
         for first, count in ((0, half), (half, rest)):
-            part = _shuffled(w, lanes, index, "poison", range(first, first + count))
+            part = picked(w, vector("i8", lanes), index, range(first, first + count))
             looked_up = spell(w, tables, table, part, count)
-            parts.append(_shuffled(w, count, looked_up, "poison", _filled(count, rest)))
-        return _shuffled(w, rest, parts[0], parts[1], [*range(half), *range(rest, 2 * rest)])
-    wide = index if lanes == full else _shuffled(w, lanes, index, "poison", _filled(lanes, full))
+            parts.append(picked(w, vector("i8", count), looked_up, _filled(count, rest)))
+        every = [*range(half), *range(rest, 2 * rest)]
+        return picked(w, vector("i8", rest), parts[0], every, parts[1])
+    wide = index if lanes == full else picked(w, vector("i8", lanes), index, _filled(lanes, full))
     by = {"vpermi2b": _by_quarters, "pshufb": _by_bits, "tbl": _by_ranges}[tables]
     looked_up = by(w, table, wide)
-    return looked_up if lanes == full else _shuffled(w, full, looked_up, "poison", range(lanes))
+    return looked_up if lanes == full else picked(w, vector("i8", full), looked_up, range(lanes))
 
 
 def _by_quarters(w: LlvmWriter, table: str, index: str) -> str:
@@ -75,7 +75,7 @@ def _by_bits(w: LlvmWriter, table: str, index: str) -> str:
     values = []
     for first in range(0, ENTRIES, HALF):
         part = _part(w, table, first, HALF)
-        twice = _shuffled(w, HALF, part, "poison", [*range(HALF), *range(HALF)])
+        twice = picked(w, vector("i8", HALF), part, [*range(HALF), *range(HALF)])
         values.append(w.intrinsic("llvm.x86.avx2.pshuf.b", kind, (kind, twice), (kind, low)))
     words = w.op(f"bitcast {kind} {index} to {short}")
     for bit in range(4, 8):  # shifted to the top bit of its byte, which blends test
@@ -111,8 +111,3 @@ def _part(w: LlvmWriter, table: str, first: int, count: int) -> str:
 def _filled(lanes: int, full: int) -> list[int]:
     """The shuffle that widens a vector to `full` lanes."""
     return [min(lane, lanes - 1) for lane in range(full)]
-
-
-def _shuffled(w: LlvmWriter, lanes: int, a: str, b: str, picks: Sequence[int]) -> str:
-    kind, chosen = vector("i8", lanes), ", ".join(f"i32 {pick}" for pick in picks)
-    return w.op(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{chosen}>")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from xlac_cpu.emit.lanes import picked
 from xlac_cpu.emit.spelling import constant, vector
 from xlac_cpu.emit.style import Style
 from xlac_cpu.emit.writer import LlvmWriter
@@ -23,7 +22,7 @@ def spell(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: 
     sums = _register(w, style.dots, [_filled(w, one, lanes, full) for one in x], dtype, full)
     if lanes == 1:
         return w.op(f"extractelement {vector('i32', full)} {sums}, i64 0")
-    return sums if lanes == full else _shuffled(w, full, sums, "poison", range(lanes))
+    return sums if lanes == full else picked(w, vector("i32", full), sums, range(lanes))
 
 
 def _cut(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
@@ -31,9 +30,10 @@ def _cut(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: i
     half, rest, parts = lanes // 2, lanes - lanes // 2, []
     for first, count in ((0, half), (half, rest)):
         places = range(first, first + count)
-        part = tuple(_shuffled(w, lanes, one, "poison", places) for one in x)
+        part = tuple(picked(w, vector("i32", lanes), one, places) for one in x)
         parts.append(_filled(w, spell(w, style, part, dtype, count), count, rest))
-    return _shuffled(w, rest, parts[0], parts[1], [*range(half), *range(rest, 2 * rest)])
+    every = [*range(half), *range(rest, 2 * rest)]
+    return picked(w, vector("i32", rest), parts[0], every, parts[1])
 
 
 def _register(w: LlvmWriter, dots: str, x: list[str], dtype: DType, lanes: int) -> str:
@@ -77,9 +77,5 @@ def _filled(w: LlvmWriter, value: str, lanes: int, full: int) -> str:
         return value
     if lanes == 1:
         return w.op(f"insertelement {vector('i32', full)} poison, i32 {value}, i64 0")
-    return _shuffled(w, lanes, value, "poison", [min(lane, lanes - 1) for lane in range(full)])
-
-
-def _shuffled(w: LlvmWriter, lanes: int, a: str, b: str, picks: Sequence[int]) -> str:
-    kind, chosen = vector("i32", lanes), ", ".join(f"i32 {pick}" for pick in picks)
-    return w.op(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{chosen}>")
+    places = [min(lane, lanes - 1) for lane in range(full)]
+    return picked(w, vector("i32", lanes), value, places)
