@@ -116,7 +116,7 @@ class MadeUpWorker:
         self.in_place, self.closed, self.races = in_place, 0, 0
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        if request["ask"] == "choices":
+        if request["ask"] in ("rewrites", "choices"):
             return {"choices": []}
         if request["ask"] == "groups":
             one = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -32,8 +32,9 @@ from xlac.passes.checks.insert import facts as check_facts
 from xlac.passes.checks.insert import watched
 from xlac.passes.expand import ExpandPass, check_expanded
 from xlac.passes.narrow import fixed, unfixed
-from xlac.passes.pipeline import DEFAULT, Observer, Pipeline, optimize
+from xlac.passes.pipeline import DEFAULT, Observers, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
+from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.specialize import known_sizes, partly_open
 from xlac.passes.weights import Weights
@@ -70,6 +71,7 @@ class Lowered:
     program: Program
     fused: Partition
     quantised: Quantised | None = None
+    choices: RewriteChoices = field(default_factory=RewriteChoices)  # rewrites that may be left
 
 
 @paused()
@@ -133,7 +135,7 @@ def lower(
     target: Target,
     *,
     variants: Sequence[Mapping[str, int]] = (),
-    observers: Sequence[Observer] = (),
+    observers: Observers = (),
     trace: Trace | None = None,
     pipeline: Pipeline = DEFAULT,
     verify_each: bool = False,
@@ -187,16 +189,16 @@ class _Stages:
     memory: MemoryLimit | None = None
     loop_kernels: bool = True
 
-    def run(
-        self, model: Model, observers: Sequence[Observer] = (), trace: Trace | None = None
-    ) -> Lowered:
+    def run(self, model: Model, observers: Observers = (), trace: Trace | None = None) -> Lowered:
         """Lowers one model, with fewer loop carries kept where the memory limit asks for that."""
         whole, scale = with_fewer_carries(model, lambda one: self.lower(one, observers, trace))
         return replace(whole, program=explained(whole.program, model, scale)) if scale else whole
 
-    def lower(self, model: Model, observers: Sequence[Observer], trace: Trace | None) -> Lowered:
+    def lower(self, model: Model, observers: Observers, trace: Trace | None) -> Lowered:
         """Lowers one model to a program."""
-        target, weights = self.schedules.target, Weights.over(model.weights)
+        target, asked = self.schedules.target, self.schedules.asked
+        weights = Weights.over(model.weights)
+        choices = RewriteChoices(asked.rewrites, asked.every_rewrite)
         with paused(), known_sizes():
             graph = optimize(
                 model.graph,
@@ -208,24 +210,24 @@ class _Stages:
                 pipeline=self.pipeline,
                 verify_each=self.verify_each,
                 is_kept=is_kept,
+                choices=choices,
             )
+            if asked.rewrites:
+                self.schedules.met(choices.named())
             check_host_calls(graph, target)
             if not self.pipeline.has(ExpandPass):  # else a trace refused some expansions
                 check_expanded(graph, target, is_kept)
             own = captured(graph)
             scheduled, done = quantised(own, weights) if self.int8 else (own, None)
             checkpoint("fusion")
-            asked = self.schedules.asked.placements
-            cut = partition(
-                scheduled, target, fuse=self.fuse, kind_taken=kind_taken, placements=asked
-            )
+            places, fuse = asked.placements, self.fuse
+            cut = partition(scheduled, target, fuse=fuse, kind_taken=kind_taken, placements=places)
             self.schedules.check_placements(cut)
             checkpoint("the kernels")
             self.schedules.lowered(cut)
             checkpoint("the memory plan")
-            planner = ProgramPlanner(
-                self.schedules, weights, model.state, tuple(model.dims.values())
-            )
+            dims = tuple(model.dims.values())
+            planner = ProgramPlanner(self.schedules, weights, model.state, dims)
             # the limit is checked once loops are kernels
             for limit in (None, self.memory):
                 groups, program = fit_memory(cut, planner, self.schedules, model.state, limit)
@@ -238,7 +240,7 @@ class _Stages:
                 verify_program(program)
             program = replace(program, facts={**program.facts, **_facts(model)})
         optimized = replace(model, graph=graph, weights=weights)
-        return Lowered(optimized, target, groups, self.schedules, program, cut, done)
+        return Lowered(optimized, target, groups, self.schedules, program, cut, done, choices)
 
 
 def _facts(model: Model) -> dict[str, Any]:

@@ -6,7 +6,7 @@ the compile time of the few that differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -98,16 +98,22 @@ class LoweringCache:
         if any(reasons.values()):
             raise self.asked.elsewhere({name: why for name, why in reasons.items() if why})
 
+    def met(self, rewrites: Iterable[str]) -> None:
+        """Tells which rewrites there are in the model."""
+        self._met.update(rewrites)
+
     def check_asked(self) -> None:
-        """Raises SourceError for schedules of groups that were not lowered, and for placements of
-        values that there are not, unless they were tuned, as those may be of several models.
+        """Raises SourceError for schedules of groups that were not lowered, for placements of
+        values and for rewrites that there are not, unless they were tuned, as those may be of
+        several models.
         """
         if self.asked.tuned is not None:
             return
         groups = [group for group in self.asked.groups if group not in self._met]
         values = [value for value in self.asked.placements.asked if value not in self._met]
-        if groups or values:
-            raise self.asked.strange(groups, values)
+        rewrites = [rewrite for rewrite in self.asked.rewrites if rewrite not in self._met]
+        if groups or values or rewrites:
+            raise self.asked.strange(groups, values, rewrites)
 
     def table(self) -> dict[str, tuple[Group, Mapping[str, Schedule]]]:
         """The schedules of every group that has kernels, by the name of its structure, with an

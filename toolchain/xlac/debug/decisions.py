@@ -79,8 +79,8 @@ def fused(lowered: Lowered) -> str:
 
 
 def schedules(lowered: Lowered) -> str:
-    """The placements of values and the schedules of all groups' kernels, as a document that
-    `--schedule` takes.
+    """The rewrites, the placements of values and the schedules of all groups' kernels, as the
+    document that `--schedule` takes.
     """
     table = lowered.schedules.table()
     choices = named_choices(lowered.fused)
@@ -90,10 +90,13 @@ def schedules(lowered: Lowered) -> str:
         for name, (group, _) in table.items()
     }
     titles |= {name: f"{label(node)} {node.types}" for name, (node, _) in choices.items()}
+    rewrites = lowered.choices.named()
+    titles |= {name: f"{one.what}: {label(one.node)}" for name, one in rewrites.items()}
     places = {name: placement for name, (_, placement) in choices.items()}
+    made = {name: one.applied for name, one in rewrites.items()}
     parts_by_group = {name: parts for name, (_, parts) in table.items()}
     head = f"Schedules of {lowered.model.name} for {lowered.target.name}: docs/SCHEDULES.md"
-    return write(parts_by_group, titles, head, placements=places)
+    return write(parts_by_group, titles, head, placements=places, rewrites=made)
 
 
 def kernels(program: Program) -> str:

@@ -7,20 +7,17 @@ process and for values that the same operations make and read, such as those of 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from xlac.fusion.cluster import is_view
 from xlac.fusion.group import WITHOUT_KERNELS, Partition, Placement
-from xlac.fusion.structure import leaf, operation, types
 from xlac.ir.graph import Graph, Node
 from xlac.ops.control.control import Pick
+from xlac.ops.structure import DEPTH, described, digest_of
 from xlac.ops.tensor.leaf import Const, Param
 
 WANTED = "its placement was asked for"
-DEPTH = 3  # operations before a value that are part of its name
-LENGTH = 16  # hexadecimal digits, enough that collisions do not occur
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +87,15 @@ def names(graph: Graph) -> dict[Node, str]:
     make it, DEPTH of them in a row, and of those that read it.
     """
     nodes = list(graph.nodes())
-    own = {node: f"{_short(node)}: {types(node)}" for node in nodes}
+    own = {node: described(node) for node in nodes}
     made = dict(own)
     for _ in range(DEPTH):
-        made = {node: _digest(own[node], *(made[i] for i in node.inputs)) for node in nodes}
+        made = {node: digest_of(own[node], *(made[i] for i in node.inputs)) for node in nodes}
     users = graph.users()
     results = set(graph.outputs.values())
     return {
-        node: "v" + _digest(made[node], str(node in results), *sorted(own[u] for u in users[node]))
+        node: "v"
+        + digest_of(made[node], str(node in results), *sorted(own[u] for u in users[node]))
         for node in nodes
         if not isinstance(node.op, Const | Param)
     }
-
-
-def _short(node: Node) -> str:
-    return leaf(node) if isinstance(node.op, Const | Param) else operation(node)
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:LENGTH]

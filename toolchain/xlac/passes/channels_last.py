@@ -41,7 +41,7 @@ def channels_last(node: Node, site: Site) -> Node | None:
     assert isinstance(node.op, Conv)
     spatial = node.op.spatial
     wanted = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
-    if node.op.layout == wanted:
+    if node.op.layout == wanted or not site.context.choices.applies("channels last", node):
         return None
     x, kernel = (
         site.make(Transpose(tuple(old.index(c) for c in new)), operand)
@@ -76,4 +76,7 @@ class ChannelsLastPass(Pass):
     limit: int = at_least(0, MOST)
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
+        first = next((node for node in graph.nodes() if isinstance(node.op, Conv)), None)
+        if first is not None and not context.choices.applies("all channels last", first):
+            return graph
         return rewrite(graph, RULES, trace, context, self.limit)

@@ -3,7 +3,7 @@
 The steps of an unrolled recurrence multiply their inputs, or the outputs of the layer below, by the
 same weights. None of these products depends on another, so they can be computed together. This pays
 where each has a few rows only, and the matrix is too large to stay in the first-level cache between
-products.
+products; a user may ask for others, of up to MOST rows.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac.passes.registry import Pass, at_least, register
+from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
+
+MOST = 64  # rows of a product that a user may ask to be merged
 
 
 @register("merge-dots-sharing-rhs")
@@ -33,37 +36,52 @@ class MergeDotsSharingRhsPass(Pass):
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         near = context.target.shipped.l1_bytes // 2
-        return everywhere(graph, lambda g: joined(g, self, trace, near))
+        return everywhere(graph, lambda g: joined(g, self, trace, context.choices, near))
 
 
-def joined(graph: Graph, limits: MergeDotsSharingRhsPass, trace: Trace, near: int) -> Graph:
+def joined(
+    graph: Graph, limits: MergeDotsSharingRhsPass, trace: Trace, choices: RewriteChoices, near: int
+) -> Graph:
     """A graph, whose bodies are done, with products by matrices of more than `near` bytes
     merged.
     """
+    what = "products by one matrix"
+
+    def chosen(level: list[Node]) -> bool:
+        usual = few(level[0], limits.rows) and level[0].inputs[1].type.nbytes > near
+        return len(level) > 1 and choices.applies(what, level[0], usual)
+
+    most, least = (MOST, 0) if choices.every else (limits.rows, near)
     for _ in range(limits.rounds):
         alike = (
-            level
-            for products in by_matrix(graph, limits.rows, near)
-            for level in levels(graph, products)
+            level for products in by_matrix(graph, most, least) for level in levels(graph, products)
         )
-        products = next((level for level in alike if len(level) > 1), None)
-        if products is None or not trace.permits("products by one matrix", products[0]):
+        products = next(filter(chosen, alike), None)
+        if products is None or not trace.permits(what, products[0]):
             break
         graph = together(graph, products)
     return graph
 
 
 def by_matrix(graph: Graph, most: int, near: int) -> list[list[Node]]:
-    """Products of few rows that read the same large matrix and differ only in the other operand."""
+    """Products of at most `most` rows that read the same matrix, of more than `near` bytes, and
+    differ only in the other operand.
+    """
     products_by_matrix: dict[object, list[Node]] = {}
     for node in graph.nodes():
         if not isinstance(node.op, Dot) or node.op.batch_lhs:
             continue
         left, right = node.inputs
-        rows = node.op.rows(left.type, right.type)
-        if isinstance(rows, int) and rows <= most and right.type.nbytes > near:
+        if few(node, most) and right.type.nbytes > near:
             products_by_matrix.setdefault((node.op, left.types, right), []).append(node)
     return [products for products in products_by_matrix.values() if len(products) > 1]
+
+
+def few(node: Node, most: int) -> bool:
+    """Whether a product has at most `most` rows per batch element."""
+    assert isinstance(node.op, Dot)
+    rows = node.op.rows(*(i.type for i in node.inputs))
+    return isinstance(rows, int) and rows <= most
 
 
 def levels(graph: Graph, products: Sequence[Node]) -> list[list[Node]]:

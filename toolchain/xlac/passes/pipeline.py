@@ -27,6 +27,7 @@ from xlac.passes.motion import MotionPass
 from xlac.passes.partial_sort import PartialSortPass
 from xlac.passes.pipeline_text import parsed
 from xlac.passes.registry import Pass
+from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.rewrite.context import IsKept, PassContext
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
@@ -135,27 +136,33 @@ class Observer(Protocol):
     def __call__(self, name: str, before: Graph, after: Graph, seconds: float) -> None: ...
 
 
+Observers = Sequence[Observer]
+
+
 def optimize(
     graph: Graph,
     target: Target,
     *,
     weights: Mapping[str, Array],
     precision: str = "default",
-    observers: Sequence[Observer] = (),
+    observers: Observers = (),
     trace: Trace | None = None,
     pipeline: Pipeline = DEFAULT,
     verify_each: bool = False,
     is_kept: IsKept,
+    choices: RewriteChoices | None = None,
 ) -> Graph:
     """The graph after every pass of the pipeline.
 
     Weights that passes derive are added to `weights` if it is a `Weights`, so make one
     (`Weights.over`) to have them. `verify_each` verifies the graph after each pass that changed it.
-    `is_kept` says which composites are not expanded: `codegen.claims.is_kept`. Raises GraphError,
-    which names the pass, for a graph that is broken.
+    `is_kept` says which composites are not expanded: `codegen.claims.is_kept`. `choices` decides
+    about rewrites that may be left out. Raises GraphError, which names the pass, for a graph that
+    is broken.
     """
     known = trace or Trace()
-    context = PassContext(target, Weights.over(weights), precision, is_kept)
+    chosen = choices or RewriteChoices()
+    context = PassContext(target, Weights.over(weights), precision, is_kept, chosen)
     for name, one in pipeline.stages:
         checkpoint(f"pass {name}")
         before, began, known.stage = graph, perf_counter(), name

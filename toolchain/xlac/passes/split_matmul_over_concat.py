@@ -18,7 +18,9 @@ from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.tensor.extend import Concat
 from xlac.ops.tensor.view import Reshape, Transpose
+from xlac.passes.merge_dots_sharing_rhs import few
 from xlac.passes.registry import Pass, at_least, register
+from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, readers, rebuild
 from xlac.passes.rewrite.trace import Trace
@@ -37,41 +39,39 @@ class SplitMatmulOverConcatPass(Pass):
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         near = context.target.shipped.l1_bytes
-        return everywhere(graph, lambda g: divided(g, self, trace, near))
+        return everywhere(graph, lambda g: divided(g, self, trace, context.choices, near))
 
 
-def divided(graph: Graph, limits: SplitMatmulOverConcatPass, trace: Trace, near: int) -> Graph:
+def divided(
+    graph: Graph,
+    limits: SplitMatmulOverConcatPass,
+    trace: Trace,
+    choices: RewriteChoices,
+    near: int,
+) -> Graph:
     """A graph, whose bodies are done, with products of concatenations of more than `near` bytes
     split.
     """
     if not any(isinstance(node.op, Concat) for node in graph.nodes()):
         return graph
-    count = readers(graph)
+    count, what = readers(graph), "products of a concatenation's parts"
 
     def visit(old: Node, node: Node) -> Node:
-        if (
-            not isinstance(node.op, Dot)
-            or node.inputs[1].type.nbytes <= near
-            or not few(node, limits.rows)
-        ):
+        if not isinstance(node.op, Dot):
             return node
-        if any(count[n] > 1 for n in chain(old.inputs[1])):
+        usual = (
+            node.inputs[1].type.nbytes > near
+            and few(node, limits.rows)
+            and all(count[n] <= 1 for n in chain(old.inputs[1]))
+        )
+        if not usual and not choices.every:
             return node
         better = by_parts(node, limits.parts)
-        return (
-            better
-            if better is not None and trace.permits("products of a concatenation's parts", node)
-            else node
-        )
+        if better is None or not choices.applies(what, node, usual):
+            return node
+        return better if trace.permits(what, node) else node
 
     return rebuild(graph, visit)
-
-
-def few(node: Node, most: int) -> bool:
-    """Whether a product has few rows per batch element."""
-    assert isinstance(node.op, Dot)
-    rows = node.op.rows(*(i.type for i in node.inputs))
-    return isinstance(rows, int) and rows <= most
 
 
 def chain(node: Node) -> list[Node]:

@@ -138,7 +138,8 @@ def function_of_a_byte(node: Node, site: Site) -> Node | None:
     # a lookup followed by more operations becomes one lookup
     longer = any(looked_up(one) for one in order)
     least = CHEAP_PERMUTED if site.context.target.byte_tables else CHEAP
-    if not longer and sum(map(weight, order)) < least:
+    usual = longer or sum(map(weight, order)) >= least
+    if not site.context.choices.applies("a table of bytes", node, usual):
         return None
     table = site.make(Const(frozen_array(tabulated(order, source))))
     byte = source if source.type.dtype is DType.U8 else site.make(Bitcast(DType.U8), source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -64,7 +65,7 @@ def command(stage: str, **options: Any) -> None:
     lowered = lower(
         model,
         facts,
-        wanted=choice.wanted,
+        wanted=replace(choice.wanted, every_rewrite=stage == "schedules"),
         memory=choice.memory,
         pipeline=choice.pipeline,
         verify_each=choice.options.verify_each,

@@ -102,11 +102,10 @@ def _tell(records: TuningRecords, before: TuningRecords, output: Path) -> None:
         end = "all neighbours tried" if group.finished else "not finished"
         click.echo(f"{group.what}: {times}; {group.measured} schedules, {end}")
     for name, value in records.values.items():
-        if value.placement is not None and before.values.get(name) != value:
+        if value.word and before.values.get(name) != value:
             low, high = value.faster
             click.echo(
-                f"{value.what}: {value.placement.value}, with the others {low:.2f} to {high:.2f} "
-                "times as fast"
+                f"{value.what}: {value.word}, with the others {low:.2f} to {high:.2f} times as fast"
             )
     default = sum(group.default_us for group in records.groups.values())
     tuned = sum(group.tuned_us for group in records.groups.values())
@@ -136,7 +135,8 @@ def serve() -> None:
     measured = lowered_with_inputs(choice, given, archive, seed, copy_weights)
 
     def lowered_with(asked: Asked) -> Lowered:
-        return lower(measured.model, measured.facts, wanted=asked, memory=choice.memory)
+        memory = choice.memory
+        return lower(measured.model, measured.facts, wanted=asked, memory=memory, every=False)
 
     inputs = [measured.arrays[slot.name] for slot in measured.lowered.program.inputs]
     begin = beginning(measured.graphs)

@@ -22,7 +22,7 @@ from xlac.codegen.core.reduction_plan import ReductionSpace
 from xlac.codegen.core.strip_mining import strip_mine
 from xlac.codegen.core.summation import Pair
 from xlac.codegen.cpu import short_rows
-from xlac.codegen.cpu.reduction_choice import check, choose
+from xlac.codegen.cpu.reduction_choice import check, choose, every_template
 from xlac.codegen.cpu.row_reduction import Rows
 from xlac.codegen.schedules.reduction import (
     REDUCTIONS,
@@ -47,11 +47,12 @@ from xlac_sdk.target import Target
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch, or two for a split reduction; short rows are elementwise."""
     if short_rows.takes(group, target) and not _asked_for_rows(lower_part, name):
+        lower_part.decisions.offer(name, lambda: [choose(_rows(group, target))])
         short, outputs = short_rows.elementwise(group)
         return short_rows.restored(lower_part(short, target, name), outputs)
-    rows = Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
+    rows = _rows(group, target)
     schedule: ReductionSchedule = lower_part.decisions.settle(
-        name, choose(rows), partial(check, rows=rows), REDUCTIONS
+        name, choose(rows), partial(check, rows=rows), REDUCTIONS, partial(every_template, rows)
     )
     if isinstance(schedule, RowReductionSchedule):
         rows.write_loops(schedule)
@@ -62,6 +63,10 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     combine.write_results(schedule, parts)
     first = parts.elements.launch(f"{name}_parts", cost.work(group))
     return LoweredGroup((first, combine.elements.launch(name)), tuple(combine.in_place()))
+
+
+def _rows(group: Group, target: Target) -> Rows:
+    return Rows(Elements(Builder(), group, target), ReductionSpace.of(group))
 
 
 def _asked_for_rows(lower_part: LowerPart, name: str) -> bool:

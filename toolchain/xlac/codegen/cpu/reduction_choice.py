@@ -4,7 +4,7 @@ between passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xlac.codegen.core.access_analysis import Run, contiguous, merged, runs
 from xlac.codegen.core.loop_nest import (
@@ -44,6 +44,17 @@ PIECE_WORK = 3 << 15
 
 def choose(rows: Rows) -> ReductionSchedule:
     """One kernel, or two for few results of many elements."""
+    return _schedule(rows, _is_split(rows))
+
+
+def every_template(rows: Rows) -> Iterator[ReductionSchedule]:
+    """A schedule of each template that a group around reductions can have."""
+    yield _schedule(rows, False)
+    if splits(rows):
+        yield _schedule(rows, True)
+
+
+def _schedule(rows: Rows, split: bool) -> ReductionSchedule:
     space, survey, target = rows.space, rows.survey, rows.target.shipped
     loops = runs(space.shape, survey, rows.borders())
     vector = max(loops, key=lambda r: (contiguous(r, survey, space.shape), r.axes), default=None)
@@ -59,7 +70,7 @@ def choose(rows: Rows) -> ReductionSchedule:
     axes = tuple(run.axes for run in loops)
     number = loops.index(vector) if vector else 0
     join = joins(target, survey.flops)
-    if _is_split(rows):
+    if split:
         return _split(
             rows,
             loops,

@@ -9,7 +9,7 @@ from xlac.codegen.core import scatter
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Value
 from xlac.codegen.cpu import compensated_scatter
-from xlac.codegen.cpu.scatter_choice import check, choose
+from xlac.codegen.cpu.scatter_choice import check, choose, every_template
 from xlac.codegen.cpu.scatter_ordered import OrderedUpdates
 from xlac.codegen.cpu.scatter_sorted import CountedScatter, MergeSortedScatter
 from xlac.codegen.schedules.scatter import (
@@ -37,7 +37,11 @@ def _launches(
     """The launches by the group's schedule."""
     fits = partial(check, group=group, target=target, results=results)
     schedule: ScatterSchedule = lower_part.decisions.settle(
-        name, choose(group, target, results), fits, SCATTERS
+        name,
+        choose(group, target, results),
+        fits,
+        SCATTERS,
+        partial(every_template, group, target, results),
     )
     match schedule:
         case CompensatedScatterSchedule():

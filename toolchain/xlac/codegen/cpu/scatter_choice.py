@@ -9,7 +9,7 @@ merge-sorted by position instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.elements import Elements
@@ -85,21 +85,41 @@ class Scattered:
 def choose(group: Group, target: Target, results: Sequence[Value]) -> ScatterSchedule:
     """The schedule of a group's updates."""
     s = Scattered(group, target, results)
-    lanes, piece, threads = _in_order(s)
     if not s.sums or not s.many:
-        return OrderedScatterSchedule(lanes, piece, threads)
+        return OrderedScatterSchedule(*_in_order(s))
     inside, outside = size_hint(volume(s.updates.shape)), size_hint(volume(s.updates.sizes))
     if inside > SPARSE * outside:
-        count = s.by_place.count
-        places = Pieces(PIECE, share(target, [pieces_of(count, PIECE)], PIECE * STEP))
-        return SortedScatterSchedule(places, s.lanes(), s.shared(count))
+        return _by_sorting(s)
     near = inside <= NEAR and MANY * inside <= outside
     if near or not s.by_place.columns or size_hint(s.updates.sizes[-1]) < NARROW:
-        type_ = group.anchor.results[0]
-        swept = Pieces(PIECE, share(target, [pieces_of(type_.size, PIECE)], PIECE))
-        wide = lanes_for(target, [type_.dtype.compute], type_.size)
-        return CompensatedScatterSchedule(lanes, piece, threads, wide, swept)
+        return _by_compensation(s)
     return CountedScatterSchedule(s.lanes(), s.shared(s.counted))
+
+
+def every_template(
+    group: Group, target: Target, results: Sequence[Value]
+) -> Iterator[ScatterSchedule]:
+    """A schedule of each template for a group's updates, also of those by which they cannot be
+    combined.
+    """
+    s = Scattered(group, target, results)
+    yield OrderedScatterSchedule(*_in_order(s))
+    yield _by_sorting(s)
+    yield _by_compensation(s)
+    yield CountedScatterSchedule(s.lanes(), s.shared(s.counted))
+
+
+def _by_sorting(s: Scattered) -> SortedScatterSchedule:
+    count = s.by_place.count
+    places = Pieces(PIECE, share(s.target, [pieces_of(count, PIECE)], PIECE * STEP))
+    return SortedScatterSchedule(places, s.lanes(), s.shared(count))
+
+
+def _by_compensation(s: Scattered) -> CompensatedScatterSchedule:
+    type_ = s.group.anchor.results[0]
+    swept = Pieces(PIECE, share(s.target, [pieces_of(type_.size, PIECE)], PIECE))
+    wide = lanes_for(s.target, [type_.dtype.compute], type_.size)
+    return CompensatedScatterSchedule(*_in_order(s), wide, swept)
 
 
 def _in_order(s: Scattered) -> tuple[int, int, Threads]:

@@ -4,18 +4,14 @@ every process, on every machine, and for every group of equal structure.
 
 from __future__ import annotations
 
-import hashlib
-
 from xlac.fusion.group import Group, open_sizes
-from xlac.fusion.structure import leaf, nodes_text, types
 from xlac.ir.dims import symbols
-
-LENGTH = 16  # hexadecimal digits, enough that collisions do not occur
+from xlac.ops.structure import digest_of, leaf, nodes_text, types
 
 
 def digest(group: Group) -> str:
     """The digest of a group's structure."""
-    return "g" + hashlib.sha256(structure(group).encode()).hexdigest()[:LENGTH]
+    return "g" + digest_of(structure(group))
 
 
 def structure(group: Group) -> str:

@@ -1,11 +1,11 @@
-"""Schedules as a YAML document: where values are computed, by their names; and a mapping of groups,
-each a mapping of its parts.
+"""Schedules as a YAML document: rewrites that are made or left out, and where values are computed,
+by their names; and a mapping of groups, each a mapping of its parts.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,14 @@ from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.codegen.schedules.tuned import SECTION, TuningRecords, differences
 from xlac.fusion.group import Placement
 from xlac.fusion.placement import Placements
+from xlac.passes.rewrite.choices import APPLIED, LEFT, WORDS
 from xlac.spec.text import yaml
 from xlac.spec.text.tree import Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.target import Target
 
-HEAD, PLACES = "schedules", "placements"
-KNOWN = (HEAD, PLACES, SECTION)
+HEAD, PLACES, REWRITES = "schedules", "placements", "rewrites"
+KNOWN = (HEAD, PLACES, REWRITES, SECTION)
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | None
 """A file of schedules, or its contents."""
@@ -36,6 +37,8 @@ class Asked:
 
     groups: Mapping[str, Mapping[str, Schedule]] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
+    rewrites: Mapping[str, bool] = field(default_factory=dict)  # whether each is made, by name
+    every_rewrite: bool = False  # passes tell also of rewrites that they would not make
     source: Source | None = None  # the document that it was read from
     # what `xlac tune` measured, if it wrote the document: then the groups may be of other models
     tuned: TuningRecords | None = None
@@ -81,11 +84,16 @@ class Asked:
             )
         )
 
-    def strange(self, groups: Iterable[str], values: Iterable[str]) -> SourceError:
-        """The error for schedules of groups, and placements of values, that the model lacks."""
+    def strange(
+        self, groups: Iterable[str], values: Iterable[str], rewrites: Iterable[str]
+    ) -> SourceError:
+        """The error for schedules of groups, placements of values, and rewrites, that the model
+        lacks.
+        """
         hint = "`xlac inspect --stage schedules` writes those that it has"
         lacking = [("group", HEAD, name) for name in groups]
         lacking += [("value", PLACES, name) for name in values]
+        lacking += [("rewrite", REWRITES, name) for name in rewrites]
         return SourceError(
             *(
                 Diagnostic(
@@ -133,7 +141,7 @@ def _entries(data: Any, source: Source | None) -> Asked:
         wrong(
             (),
             f"it must be a mapping of '{HEAD}' to schedules by group, beside '{PLACES}' of values, "
-            f"and '{SECTION}' where `xlac tune` wrote it, and nothing else",
+            f"'{REWRITES}', and '{SECTION}' where `xlac tune` wrote it, and nothing else",
             top=str(strange[0]) if strange else HEAD,
         )
         groups = {}
@@ -147,14 +155,18 @@ def _entries(data: Any, source: Source | None) -> Asked:
                 schedules[group][part] = schedule.from_data(entry, TEMPLATES)
             except Misfit as misfit:
                 wrong((group, part, *misfit.path), misfit.problem, misfit.hint)
+    words: dict[str, str] = {}
     if isinstance(data, Mapping) and PLACES in data:
-        places = _placements(data[PLACES], partial(wrong, top=PLACES))
-        asked = replace(asked, placements=places)
+        places = _words(data[PLACES], [p.value for p in Placement], partial(wrong, top=PLACES))
+        words |= places
+        asked = replace(asked, placements=Placements({n: Placement(w) for n, w in places.items()}))
+    if isinstance(data, Mapping) and REWRITES in data:
+        rewrites = _words(data[REWRITES], [*WORDS], partial(wrong, top=REWRITES))
+        words |= rewrites
+        asked = replace(asked, rewrites={name: WORDS[word] for name, word in rewrites.items()})
     if isinstance(data, Mapping) and SECTION in data:
         try:
-            asked = replace(
-                asked, tuned=tuned.from_data(data[SECTION], schedules, asked.placements.asked)
-            )
+            asked = replace(asked, tuned=tuned.from_data(data[SECTION], schedules, words))
         except ValueError as error:
             wrong((), f"{SECTION}: {error}", "`xlac tune` writes it", SECTION)
     if problems:
@@ -162,16 +174,17 @@ def _entries(data: Any, source: Source | None) -> Asked:
     return asked
 
 
-def _placements(given: Any, wrong: Callable[[tuple[str | int, ...], str], None]) -> Placements:
-    """The placements of a document; `wrong` is told what is wrong with one."""
-    words = {each.value: each for each in Placement}
+def _words(
+    given: Any, words: Sequence[str], wrong: Callable[[tuple[str | int, ...], str], None]
+) -> dict[str, str]:
+    """A mapping of names to some words; `wrong` is told what is wrong with an entry."""
     if not isinstance(given, Mapping):
-        wrong((), "it must be a mapping of values to where each is computed")
-        return Placements()
+        wrong((), f"it must be a mapping of names to {', '.join(words)}")
+        return {}
     for name, word in given.items():
         if not isinstance(word, str) or word not in words:
             wrong((name,), f"it must be one of {', '.join(words)}, not {word!r}")
-    return Placements({n: words[w] for n, w in given.items() if isinstance(w, str) and w in words})
+    return {name: word for name, word in given.items() if isinstance(word, str) and word in words}
 
 
 def write(
@@ -180,15 +193,19 @@ def write(
     head: str,
     records: TuningRecords | None = None,
     placements: Mapping[str, Placement] | None = None,
+    rewrites: Mapping[str, bool] | None = None,
 ) -> str:
-    """The document of schedules, each group and value under its title, after what was measured, if
-    it was; `read` is the inverse.
+    """The document of schedules, each group, value and rewrite under its title, after what was
+    measured, if it was; `read` is the inverse.
     """
     lines = [f"# {head}", *([] if records is None else tuned.section(records))]
-    if placements:
-        lines.append(f"{PLACES}:")
-        for name, placement in placements.items():
-            lines += [f"  # {titles[name]}", f"  {name}: {placement.value}"]
+    for section, words in (
+        (REWRITES, _made(rewrites or {})),
+        (PLACES, {name: where.value for name, where in (placements or {}).items()}),
+    ):
+        lines += [f"{section}:"] if words else []
+        for name, word in words.items():
+            lines += [f"  # {titles[name]}", f"  {name}: {word}"]
     lines.append(f"{HEAD}:" if groups else f"{HEAD}: {{}}")
     for group, parts in groups.items():
         lines += [f"  # {titles[group]}", f"  {group}:"]
@@ -203,13 +220,20 @@ def of_records(records: TuningRecords, model: str, target: str) -> str:
     titles = {name: group.what for name, group in records.groups.items()}
     titles |= {name: value.what for name, value in records.values.items()}
     head = f"Tuned schedules of {model} for {target}: docs/TUNING.md"
-    return write(records.schedules(), titles, head, records, records.placements())
+    return write(
+        records.schedules(), titles, head, records, records.placements(), records.rewrites()
+    )
+
+
+def _made(rewrites: Mapping[str, bool]) -> dict[str, str]:
+    return {name: APPLIED if made else LEFT for name, made in rewrites.items()}
 
 
 def data_of(records: TuningRecords) -> dict[str, Any]:
     """The same as plain data."""
     return {
         SECTION: tuned.to_data(records),
+        REWRITES: _made(records.rewrites()),
         PLACES: {name: where.value for name, where in records.placements().items()},
         HEAD: {
             group: {part: schedule.to_data(settled) for part, settled in parts.items()}

@@ -11,6 +11,7 @@ from typing import Any
 
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Placement
+from xlac.passes.rewrite.choices import WORDS
 from xlac_sdk.target import Target
 
 SECTION = "tuned"
@@ -83,51 +84,57 @@ class TunedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class TunedPlacement:
-    """What was found for one value: `what` it is, where it is computed instead of where fusion put
-    it (None: fusion's choice was best), and the interval of 95 % of how many times as fast the
-    groups are that differ, with all placements that were kept.
+class TunedChoice:
+    """What was found for one value, or one rewrite: `what` it is, the `word` that says where the
+    value is computed, or whether the rewrite is made ("": the compiler's choice was best), and the
+    interval of 95 % of how many times as fast the groups are that differ, with everything that was
+    kept.
     """
 
     what: str
     faster: tuple[float, float] = (1.0, 1.0)
-    placement: Placement | None = None
+    word: str = ""
 
     def to_data(self) -> dict[str, Any]:
-        """Everything but the placement, as plain data."""
+        """Everything but the word, as plain data."""
         return {"what": self.what, "faster": [round(end, 4) for end in self.faster]}
 
     @staticmethod
-    def from_data(data: Any, placement: Placement | None) -> TunedPlacement:
+    def from_data(data: Any, word: str) -> TunedChoice:
         """The inverse. Raises ValueError, which says what is wrong."""
         if not isinstance(data, Mapping) or sorted(data) != ["faster", "what"]:
             raise ValueError("it must be a mapping of what, faster")
         if type(data["what"]) is not str:
             raise ValueError("what must be text")
-        return TunedPlacement(data["what"], _interval(data["faster"]), placement)
+        return TunedChoice(data["what"], _interval(data["faster"]), word)
 
 
 @dataclass(frozen=True, slots=True)
 class TuningRecords:
     """The tuned groups of one or more models, by the names of their structures, for one machine;
-    and the values of which other placements were tried, by theirs.
+    and the values of which other placements, and the rewrites, that were tried, by theirs.
     """
 
     machine: Mapping[str, Any]
     groups: Mapping[str, TunedGroup] = field(default_factory=dict)
-    values: Mapping[str, TunedPlacement] = field(default_factory=dict)
+    values: Mapping[str, TunedChoice] = field(default_factory=dict)
 
     def with_group(self, name: str, group: TunedGroup) -> TuningRecords:
         """The records with one more group, or another entry for one."""
         return replace(self, groups={**self.groups, name: group})
 
-    def with_value(self, name: str, value: TunedPlacement) -> TuningRecords:
-        """The records with one more value, or another entry for one."""
+    def with_value(self, name: str, value: TunedChoice) -> TuningRecords:
+        """The records with one more value or rewrite, or another entry for one."""
         return replace(self, values={**self.values, name: value})
 
     def placements(self) -> dict[str, Placement]:
         """The placements of values for which others than fusion's are faster."""
-        return {name: v.placement for name, v in self.values.items() if v.placement is not None}
+        words = {each.value: each for each in Placement}
+        return {name: words[v.word] for name, v in self.values.items() if v.word in words}
+
+    def rewrites(self) -> dict[str, bool]:
+        """The rewrites that are faster made, or left out, where the passes do otherwise."""
+        return {name: WORDS[v.word] for name, v in self.values.items() if v.word in WORDS}
 
     def schedules(self) -> dict[str, Mapping[str, Schedule]]:
         """The schedules of groups for which faster ones were found."""
@@ -135,9 +142,11 @@ class TuningRecords:
 
 
 def from_data(
-    data: Any, schedules: Mapping[str, Mapping[str, Schedule]], placements: Mapping[str, Placement]
+    data: Any, schedules: Mapping[str, Mapping[str, Schedule]], words: Mapping[str, str]
 ) -> TuningRecords:
-    """The records of a section `tuned`. Raises ValueError, which says what is wrong."""
+    """The records of a section `tuned`; `words` are placements and rewrites. Raises ValueError,
+    which says what is wrong.
+    """
     if not isinstance(data, Mapping) or {"machine", "groups"} - set(data) or set(data) - KEYS:
         raise ValueError("it must be a mapping of machine, groups and values")
     machine, groups, values = data["machine"], data["groups"], data.get("values", {})
@@ -146,16 +155,16 @@ def from_data(
     for name in schedules:
         if name not in groups:
             raise ValueError(f"groups lacks {name}, which has schedules")
-    for name in placements:
+    for name in words:
         if name not in values:
-            raise ValueError(f"values lacks {name}, which has a placement")
+            raise ValueError(f"values lacks {name}, which is to be {words[name]}")
     made: dict[str, TunedGroup] = {}
-    tried: dict[str, TunedPlacement] = {}
+    tried: dict[str, TunedChoice] = {}
     for name, entry in (*groups.items(), *values.items()):
         section = "values" if name in values else "groups"
         try:
             if name in values:
-                tried[name] = TunedPlacement.from_data(entry, placements.get(name))
+                tried[name] = TunedChoice.from_data(entry, words.get(name, ""))
             else:
                 made[name] = TunedGroup.from_data(entry, schedules.get(name, {}))
         except ValueError as error:
@@ -183,7 +192,7 @@ def section(records: TuningRecords) -> list[str]:
     return lines
 
 
-def _entries(entries: Mapping[str, TunedGroup] | Mapping[str, TunedPlacement]) -> list[str]:
+def _entries(entries: Mapping[str, TunedGroup] | Mapping[str, TunedChoice]) -> list[str]:
     lines: list[str] = []
     for name, entry in entries.items():
         lines.append(f"    {name}:")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from xlac.codegen.kernel_dedup import LoweringCache
+from xlac.codegen.lower import lower
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.digest import digest
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
@@ -27,8 +29,17 @@ from xlac.memory.planner import planned
 from xlac.runtime.compiled import Compiled
 from xlac_sdk.backend import Backend
 from xlac_sdk.kernel_ir.text import show
+from xlac_sdk.target import Target
 
 Parts = Mapping[str, Schedule]
+
+
+def other_templates(group: Group, target: Target) -> Mapping[str, Sequence[Schedule]]:
+    """Schedules of other templates that a group could have, by part."""
+    decisions = Decisions("tried", offered={})
+    lower(group, target, "tried", decisions)
+    assert decisions.offered is not None
+    return decisions.offered
 
 
 @dataclass(frozen=True, slots=True, eq=False)

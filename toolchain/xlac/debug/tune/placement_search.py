@@ -1,5 +1,5 @@
-"""Searches where values are best computed: each in turn is tried elsewhere, and stays there if the
-groups that differ are faster.
+"""Searches which rewrites are best made, and where values are best computed: each in turn is tried
+the other way, and stays so if the groups that differ are faster.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Ask = Callable[[Placed, Placed, bool], Mapping[str, Any]]
 
 @dataclass(slots=True, eq=False)
 class PlacementSearch:
-    """The values of `choices` in their order; `best` are the placements so far, `tried` the values
-    for which every other placement was tried.
+    """The values, or rewrites, of `choices` in their order; `best` are the words so far, `tried`
+    those for which every other word was tried.
     """
 
     choices: Iterable[Mapping[str, Any]]

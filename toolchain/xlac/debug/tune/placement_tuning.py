@@ -1,5 +1,5 @@
-"""Tunes where a model's values are computed: searches, and confirms all that was found in fresh
-processes.
+"""Tunes which rewrites of a model are made, and where its values are computed: searches, and
+confirms all that was found in fresh processes.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xlac.codegen.schedules.tuned import TunedPlacement, TuningRecords
+from xlac.codegen.schedules.tuned import TunedChoice, TuningRecords
 from xlac.debug.tune.placement_search import Placed, PlacementSearch
 from xlac.debug.tune.process import Asks, WorkerLost, ask_surely
 from xlac.debug.tune.race import speedup
 from xlac.debug.tune.search import BETTER
-from xlac.fusion.group import Placement
 
 KEPT = 1.02
 """What was found is kept if it is at least this many times as fast, at the lower end."""
@@ -28,8 +27,9 @@ PATIENCE = 300.0  # seconds in which a model must be compiled and measured
 
 @dataclass(slots=True, eq=False)
 class PlacementTuning:
-    """Tunes the placements of one model within some seconds. `records` are what was found before;
-    values that they have are not tried again.
+    """Tunes the rewrites and the placements of one model within some seconds: the former first, as
+    values depend on them. `records` are what was found before; values and rewrites that they have
+    are not tried again.
     """
 
     worker: Asks
@@ -45,28 +45,39 @@ class PlacementTuning:
         """Searches and confirms; returns the records with what was found. Raises XlacError where
         the model cannot be measured.
         """
-        choices = self._choices()
-        begun = self.clock()
-        end = begun + self.seconds * (1 - CONFIRMING)
-        names = {choice["name"] for choice in choices}
-        before = {n: p.value for n, p in self.records.placements().items() if n in names}
-        new = [c for c in choices if c["share"] >= LEAST and c["name"] not in self.records.values]
-        search = PlacementSearch(new, self._race, dict(before))
+        search = PlacementSearch((), self._race)
+        before, what = dict[str, str](), dict[str, str]()
+        spent = 0.0
+        for kind in ("rewrites", "choices"):
+            choices = self._choices(kind, search.best)
+            what |= {choice["name"]: choice["what"] for choice in choices}
+            known = self.records.values
+            kept = {n: v.word for n, v in known.items() if v.word and n in what}
+            before, search.best = before | kept, {**search.best, **kept}
+            new = [c for c in choices if c["share"] >= LEAST and c["name"] not in known]
+            search.choices = new
+            begun = self.clock()
+            self._search(search, begun + self.seconds * (1 - CONFIRMING) - spent)
+            spent += self.clock() - begun
+            if self.interrupted:
+                break
+        for name, text in search.tried.items():
+            self.records = self.records.with_value(name, TunedChoice(text))
+        if search.best != before:
+            self._confirm(search.best, what, max(self.seconds - spent, 1.0))
+        return self.records
+
+    def _search(self, search: PlacementSearch, end: float) -> None:
         try:
             search.run(lambda: self.clock() < end)
         except KeyboardInterrupt:
             self.tell("interrupted: what was found so far is confirmed")
             self.worker.close()  # it may be about to answer
             self.interrupted = True
-        for name, what in search.tried.items():
-            self.records = self.records.with_value(name, TunedPlacement(what))
-        if search.best != before:
-            left = max(begun + self.seconds - self.clock(), 1.0)
-            self._confirm(search.best, {c["name"]: c["what"] for c in choices}, left)
-        return self.records
 
-    def _choices(self) -> list[Mapping[str, Any]]:
-        request = {"ask": "choices", "seconds": min(1.0, self.seconds / 10)}
+    def _choices(self, kind: str, best: Placed) -> list[Mapping[str, Any]]:
+        seconds = min(1.0, self.seconds / 10)
+        request = {"ask": kind, "best": dict(best), "seconds": seconds}
         return list(ask_surely(self.worker, request, 600.0)["choices"])
 
     def _race(self, best: Placed, other: Placed, again: bool) -> Mapping[str, Any]:
@@ -101,10 +112,8 @@ class PlacementTuning:
         ratio, low, high = speedup(pairs) if pairs else (1.0, 1.0, 1.0)
         kept = low > KEPT
         for name, word in best.items():
-            found = TunedPlacement(what[name], (low, min(high, 1e6)), Placement(word))
-            self.records = self.records.with_value(
-                name, found if kept else TunedPlacement(what[name])
-            )
+            found = TunedChoice(what[name], (low, min(high, 1e6)), word)
+            self.records = self.records.with_value(name, found if kept else TunedChoice(what[name]))
         values = ", ".join(f"{what[name]} {word}" for name, word in best.items())
         verdict = "kept" if kept else "not kept"
         self.tell(f"{values}: {ratio:.3f} times as fast, {low:.3f} to {high:.3f}: {verdict}")

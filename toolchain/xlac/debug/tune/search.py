@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xlac.codegen.schedules.schedule import Schedule, to_data
 from xlac.debug.tune.neighbours import Field, neighbours
 
 Parts = Mapping[str, Schedule]
+Others = Mapping[str, Sequence[Schedule]]
+
+TEMPLATE: Field = ("template",)
 
 PRIOR = (
-    "vectors", "rows", "unroll", "lanes", "columns", "tiles", "keys", "loops", "vector", "piece",
-    "side", "chunk", "blocks", "right", "swap", "hold", "axis", "parts", "join", "prefetch",
+    "template", "vectors", "rows", "unroll", "lanes", "columns", "tiles", "keys", "loops", "vector",
+    "piece", "side", "chunk", "blocks", "right", "swap", "hold", "axis", "parts", "join",
+    "prefetch",
 )  # fmt: skip
 """Fields in the order in which they are tried: those that usually matter most come first."""
 
@@ -39,12 +43,14 @@ Measure = Callable[[Parts, Parts, bool], MeasuredSchedule]
 class ScheduleSearch:
     """Coordinate descent from the schedules of a group; `step` tries one neighbour of the best.
 
-    `frozen` fields keep their values.
+    `frozen` fields keep their values. `others` are schedules of other templates, by part.
     """
 
-    def __init__(self, start: Parts, measure: Measure, frozen: frozenset[str]) -> None:
+    def __init__(
+        self, start: Parts, measure: Measure, frozen: frozenset[str], others: Others | None = None
+    ) -> None:
         self.start = self.best = dict(start)
-        self.measure, self.frozen = measure, frozen
+        self.measure, self.frozen, self.others = measure, frozen, others or {}
         self.counts: dict[str, int] = {}
         self.finished = False
         self.tried = {_key(start)}
@@ -87,6 +93,12 @@ class ScheduleSearch:
             for part, schedule in best.items()
             for field, other in neighbours(schedule)
             if not self.frozen.intersection(field)
+        ]
+        near += [
+            ((part, *TEMPLATE), part, other)
+            for part, schedules in self.others.items()
+            for other in schedules
+            if part in best
         ]
         near.sort(key=lambda found: (found[0] != first, _rank(found[0])))
         for field, part, other in near:

@@ -76,7 +76,9 @@ class SentModel:
 
         def lowered_with(asked: Asked | None) -> Lowered:
             pipeline = Pipeline.asked(self.passes)
-            return lower(self.model, self.target, wanted=asked, pipeline=pipeline, memory=memory)
+            return lower(
+                self.model, self.target, wanted=asked, pipeline=pipeline, memory=memory, every=False
+            )
 
         lowered, generator = lowered_with(None), np.random.default_rng(0)
         inputs = [

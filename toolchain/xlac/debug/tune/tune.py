@@ -1,5 +1,5 @@
-"""Tunes a model: searches where its values are computed and the schedules of its groups, and keeps
-what is faster in place.
+"""Tunes a model: searches its rewrites, where its values are computed and the schedules of its
+groups, and keeps what is faster in place.
 
 Groups are measured alone, each in a program of its own, the dearest ones most. What that finds is
 then measured in calls of the whole model, in fresh processes, beside the compiler's own schedules;
@@ -113,7 +113,11 @@ class ModelTuning:
             start = dict(known.parts) if known and known.parts else _parts(one["parts"])
             name = one["name"]
             frozen = PRECISION | ({"threads"} if self.threads == 1 else set())
-            search = ScheduleSearch(start, self._measure(name, one["seconds"]), frozen)
+            others = {
+                part: [from_data(each, TEMPLATES) for each in offered]
+                for part, offered in one.get("others", {}).items()
+            }
+            search = ScheduleSearch(start, self._measure(name, one["seconds"]), frozen, others)
             tunings.append(GroupTuning(name, one["what"], one["share"], one["seconds"], search))
         return tunings
 
@@ -197,8 +201,8 @@ class ModelTuning:
         )
 
     def _placed(self) -> dict[str, str]:
-        """The placements that were found, as plain data."""
-        return {name: where.value for name, where in self.records.placements().items()}
+        """The rewrites and placements that were found, as plain data."""
+        return {name: value.word for name, value in self.records.values.items() if value.word}
 
 
 def _parts(data: Mapping[str, Any]) -> dict[str, Schedule]:

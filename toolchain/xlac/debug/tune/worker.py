@@ -15,13 +15,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule, from_data, to_data
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.debug import profile
 from xlac.debug.decisions import kernels_of, label
-from xlac.debug.tune.group_programs import GroupProgram, GroupPrograms
-from xlac.debug.tune.placed_programs import PlacedPrograms, placements
+from xlac.debug.tune.group_programs import GroupProgram, GroupPrograms, other_templates
+from xlac.debug.tune.placed_programs import PlacedPrograms, asked_of
 from xlac.debug.tune.race import race
 from xlac.debug.tune.stamped_model import (
     GroupsOfKernels,
@@ -58,15 +57,17 @@ class TuningWorker:
         self.flush = self._flush()
 
     def place(self, placed: Mapping[str, str]) -> None:
-        """Has values computed where `placed` says, in place of what fusion chose."""
+        """Makes rewrites and has values computed as `placed` says, in place of what the compiler
+        chose.
+        """
         if placed != self.placed:
-            lowered = self.given.lowered_with(Asked(placements=placements(placed)))
+            lowered = self.given.lowered_with(asked_of(placed))
             self._begin(replace(self.given, lowered=lowered))
             self.placed = dict(placed)
 
     def answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to a request: `ask` says which."""
-        if request["ask"] in ("choices", "race_placements", "confirm_placements"):
+        if request["ask"] in ("rewrites", "choices", "race_placements", "confirm_placements"):
             return self.of_placements(request)
         self.place(request.get("placed", {}))
         match request["ask"]:
@@ -80,11 +81,13 @@ class TuningWorker:
         raise ValueError(f"unknown request {request['ask']!r}")
 
     def of_placements(self, request: Mapping[str, Any]) -> Answer:
-        """The answer to a request about where values are computed."""
+        """The answer to a request about rewrites and where values are computed."""
         programs, seconds = self.placed_programs, request["seconds"]
         match request["ask"]:
+            case "rewrites":
+                return {"choices": programs.rewrites(seconds)}
             case "choices":
-                return {"choices": programs.choices(seconds)}
+                return {"choices": programs.choices(seconds, request["best"])}
             case "race_placements":
                 best, other, limit = request["best"], request["other"], request["limit"]
                 return programs.race(best, other, seconds, request["rounding"], limit)
@@ -121,6 +124,10 @@ class TuningWorker:
                     "seconds": seconds_of_group,
                     "share": seconds_of_group / max(profiled.seconds, 1e-12),
                     "parts": _data(parts),
+                    "others": {
+                        part: [to_data(schedule) for schedule in offered]
+                        for part, offered in other_templates(group, model.lowered.target).items()
+                    },
                 }
             )
         return described
@@ -175,7 +182,7 @@ class TuningWorker:
         the group "" are of all steps.
         """
         model = self.model
-        asked = Asked(wanted, placements(self.placed))
+        asked = asked_of(self.placed, wanted)
         usual = StampedModel(model, model.lowered)
         other = StampedModel(model, model.lowered_with(asked))
         for side in (usual, other):

@@ -64,7 +64,11 @@ class Finder:
         if isinstance(product.op, Dot):
             for side in range(2):
                 better = self.attended(product, side, node.type.dtype)
-                if better is not None and self.trace.permits("attention", node):
+                if (
+                    better is not None
+                    and self.context.choices.applies("attention", node)
+                    and self.trace.permits("attention", node)
+                ):
                     return self.blamed(better, node)
         return node
 

@@ -19,6 +19,7 @@ from xlac.ops.tensor.leaf import Param
 from xlac.ops.values import results
 from xlac.passes.control.loop_values import movable, outside, product, stacked, substituted
 from xlac.passes.registry import Pass, register
+from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import everywhere, rebuild
 from xlac.passes.rewrite.trace import Trace
@@ -31,14 +32,14 @@ class HoistLoopInvariantsPass(Pass):
     """
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
-        return everywhere(graph, lambda g: Hoister(trace).run(g))
+        return everywhere(graph, lambda g: Hoister(trace, context.choices).run(g))
 
 
 class Hoister:
     """Rewrites the loops of one graph."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
+    def __init__(self, trace: Trace, choices: RewriteChoices) -> None:
+        self.trace, self.choices = trace, choices
         self.parts: dict[Node, tuple[Node, ...]] = {}  # of a rewritten loop: its results
 
     def run(self, graph: Graph) -> Graph:
@@ -102,7 +103,10 @@ class Hoister:
                 continue
             sides = [(stacked(i, sliced), outside(i, shared)) for i in node.inputs]
             whole = product(node, sides)
-            if whole is None or not self.trace.permits("loops: product of all slices", node):
+            what = "loops: product of all slices"
+            if whole is None or not self.choices.applies(what, node):
+                continue
+            if not self.trace.permits(what, node):
                 continue
             slice_ = Node.of(
                 Param(f"slice{len(loop.slices)}_{node.op.mnemonic}", node.type), origin=node.origin

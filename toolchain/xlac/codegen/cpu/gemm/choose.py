@@ -4,6 +4,8 @@ operand is read, and the blocking.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xlac.codegen.core.contraction import byte_words, packing
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.tiling import RegisterTile
@@ -41,13 +43,35 @@ def choose(
     """The schedule of a contraction and its epilogue. `view` is the view that the right operand
     came from.
     """
+    bytewise = byte_words.able(c, target)
+    swap = not bytewise and swaps(c, view)
+    read = c.swapped() if swap else byte_words.in_words(c) if bytewise else c
+    if view.compute is None and inner_product_choice.pays(read, target):
+        return inner_product_choice.chosen(read, swap, target)
+    if autovectorized.pays(read, target):
+        return autovectorized.chosen(read, swap)
+    return _tiled(c, after, view, target)
+
+
+def every_template(
+    c: Contraction, after: Epilogue, view: OperandView, target: Target
+) -> Iterator[ContractionSchedule]:
+    """A schedule of each template for a contraction, also of those by which it cannot be
+    computed.
+    """
+    swap = not byte_words.able(c, target) and swaps(c, view)
+    yield _tiled(c, after, view, target)
+    read = c.swapped() if swap else c
+    if len(read.inner) == 1 and target.lanes(read.accumulate) > 1:
+        yield inner_product_choice.chosen(read, swap, target)
+    if all(isinstance(a.extent, int) for a in (read.columns, *read.inner)):
+        yield autovectorized.chosen(read, swap)
+
+
+def _tiled(c: Contraction, after: Epilogue, view: OperandView, target: Target) -> GemmSchedule:
     given, bytewise = c, byte_words.able(c, target)
     swap = not bytewise and swaps(c, view)
     c = c.swapped() if swap else byte_words.in_words(c) if bytewise else c
-    if view.compute is None and inner_product_choice.pays(c, target):
-        return inner_product_choice.chosen(c, swap, target)
-    if autovectorized.pays(c, target):
-        return autovectorized.chosen(c, swap)
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
     columns, depth = max(1, c.columns.usual), max(1, size_hint(c.depth))
     tile = register_tile.choose(target, c.accumulate, rows, columns, depth)

@@ -14,7 +14,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.gemm import autovectorized
-from xlac.codegen.cpu.gemm.choose import check, choose
+from xlac.codegen.cpu.gemm.choose import check, choose, every_template
 from xlac.codegen.cpu.gemm.gemm import Gemm
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
 from xlac.codegen.schedules.decisions import Decisions
@@ -46,7 +46,11 @@ def launches(
     """
     fits = partial(check, c=c, after=after, view=right, target=target)
     schedule: ContractionSchedule = decisions.settle(
-        name, choose(c, after, right, target), fits, CONTRACTIONS
+        name,
+        choose(c, after, right, target),
+        fits,
+        CONTRACTIONS,
+        partial(every_template, c, after, right, target),
     )
     c = c.swapped() if schedule.swap else c
     elements = Elements(Builder(), group, target)

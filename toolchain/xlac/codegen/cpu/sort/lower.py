@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import isqrt
 
 from xlac.codegen.core.elements import Elements
@@ -43,7 +44,9 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
     def check(schedule: SortSchedule) -> None:
         _check(schedule, lines, target)
 
-    schedule: SortSchedule = lower_part.decisions.settle(name, _choose(lines, target), check, SORTS)
+    schedule: SortSchedule = lower_part.decisions.settle(
+        name, _choose(lines, target), check, SORTS, lambda: _every_template(lines, target)
+    )
     match schedule:
         case MergeSortSchedule():
             merge_sort(lines, schedule)
@@ -58,20 +61,51 @@ def _choose(lines: Lines, target: Target) -> SortSchedule:
     """Ranks for short lines, selection of up to three quarters of a line, otherwise a merge
     sort.
     """
-    usual, kept = size_hint(lines.count), size_hint(lines.kept)
-    levels = max(1, usual - 1).bit_length() if usual > 1 else 0
-    lanes = target.lanes(key_dtype(lines.dtypes[0])) if target.vector_bytes else 1
+    usual, kept, lanes = size_hint(lines.count), size_hint(lines.kept), _lanes(lines, target)
     keyed = has_order_key(lines.op) and usual > 1
     short = min(RANKED * lanes, target.l1_bytes // 16)
     if keyed and isinstance(lines.count, int) and lanes > 1 and _few(usual, kept, short):
-        return RankSortSchedule(share(target, lines.loops, LOOK * usual * usual // lanes), lanes)
+        return _ranked(lines, target)
     if keyed and isinstance(lines.kept, int) and 0 < 4 * kept <= 3 * usual:
-        groups = _prime(_up(max(FEWEST * lanes, GROUPS * kept), lanes))
-        if groups * 2 > usual:  # columns of one element each
-            groups = _up(usual, lanes)
-        threads = share(target, lines.loops, LOOK * usual + STEP * kept * levels)
-        return SelectionSchedule(threads, lanes, 4 if lanes > 1 else 1, groups)
-    return MergeSortSchedule(share(target, lines.loops, STEP * usual * (levels + 1)))
+        return _selected(lines, target)
+    return _merged(lines, target)
+
+
+def _every_template(lines: Lines, target: Target) -> Iterator[SortSchedule]:
+    """A schedule of each template for a sort of several elements, also of those that it cannot
+    have.
+    """
+    if has_order_key(lines.op) and size_hint(lines.count) > 1:
+        yield _ranked(lines, target)
+        yield _selected(lines, target)
+    yield _merged(lines, target)
+
+
+def _ranked(lines: Lines, target: Target) -> RankSortSchedule:
+    usual, lanes = size_hint(lines.count), _lanes(lines, target)
+    return RankSortSchedule(share(target, lines.loops, LOOK * usual * usual // lanes), lanes)
+
+
+def _selected(lines: Lines, target: Target) -> SelectionSchedule:
+    usual, kept, lanes = size_hint(lines.count), size_hint(lines.kept), _lanes(lines, target)
+    groups = _prime(_up(max(FEWEST * lanes, GROUPS * kept), lanes))
+    if groups * 2 > usual:  # columns of one element each
+        groups = _up(usual, lanes)
+    threads = share(target, lines.loops, LOOK * usual + STEP * kept * _levels(usual))
+    return SelectionSchedule(threads, lanes, 4 if lanes > 1 else 1, groups)
+
+
+def _merged(lines: Lines, target: Target) -> MergeSortSchedule:
+    usual = size_hint(lines.count)
+    return MergeSortSchedule(share(target, lines.loops, STEP * usual * (_levels(usual) + 1)))
+
+
+def _levels(usual: int) -> int:
+    return max(1, usual - 1).bit_length() if usual > 1 else 0
+
+
+def _lanes(lines: Lines, target: Target) -> int:
+    return target.lanes(key_dtype(lines.dtypes[0])) if target.vector_bytes else 1
 
 
 def _few(usual: int, kept: int, short: int) -> bool:

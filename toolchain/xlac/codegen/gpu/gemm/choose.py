@@ -4,6 +4,8 @@ sum.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xlac.codegen.gpu.gemm import (
     block_tiling,
     simt_gemm,
@@ -42,23 +44,28 @@ def choose(p: MatrixProduct, target: Target, weight: int) -> GpuContraction:
     """The schedule of a product whose epilogue takes `weight` operations for each element: skinny
     if it has few rows; on tensor cores, if they support the operands; else on ordinary arithmetic.
     """
+    return next(every_template(p, target, weight))
+
+
+def every_template(p: MatrixProduct, target: Target, weight: int) -> Iterator[GpuContraction]:
+    """A schedule of each template for a product, the best one first, as far as estimated."""
     if skinny_tile.pays(p):
-        return skinny_tile.share(p, target)
+        yield skinny_tile.share(p, target)
     if roles := warp_specialized_gemm.choose(p, target):
         parts, band = _parts(p, roles, target), warp_specialized_gemm.band(p, roles)
         combine, long = split_k.combine(p, parts, target), parts == 1 and weight > LONG
-        return WarpSpecializedSchedule(roles.groups, roles.stages, band, parts, combine, long)
+        yield WarpSpecializedSchedule(roles.groups, roles.stages, band, parts, combine, long)
     if groups := wgmma.choose(p, target):
         parts = _parts(p, groups, target)
         combine, long = split_k.combine(p, parts, target), parts == 1 and weight > LONG
-        return WgmmaSchedule(groups.groups, groups.stages, parts, combine, long)
+        yield WgmmaSchedule(groups.groups, groups.stages, parts, combine, long)
     dtype = tensor_core_gemm.operand(p, target)
     if dtype and (cores := tensor_core_gemm.choose(target, p, dtype)):
         parts = _parts(p, cores, target)
         left, right = (
             staging.choose(one, p.depths, target) for one in staging.of_cores(p, cores, dtype)
         )
-        return TensorCoreGemmSchedule(
+        yield TensorCoreGemmSchedule(
             cores.warps,
             cores.parts,
             parts,
@@ -69,7 +76,7 @@ def choose(p: MatrixProduct, target: Target, weight: int) -> GpuContraction:
             parts == 1 and weight > LONG,
         )
     tile = block_tiling.choose(target, p)
-    return _simt(p, tile, target, weight)
+    yield _simt(p, tile, target, weight)
 
 
 def _simt(p: MatrixProduct, tile: BlockTile, target: Target, weight: int) -> SimtGemmSchedule:

@@ -20,7 +20,7 @@ from xlac.codegen.gpu.gemm import (
     wgmma,
 )
 from xlac.codegen.gpu.gemm.block_tiling import BlockTile
-from xlac.codegen.gpu.gemm.choose import check, choose, tile_of
+from xlac.codegen.gpu.gemm.choose import check, choose, every_template, tile_of
 from xlac.codegen.gpu.gemm.epilogue_store import Stores
 from xlac.codegen.gpu.gemm.matrix_product import MatrixProduct, matrix_product
 from xlac.codegen.gpu.gemm.simt_gemm import SimtGemm
@@ -64,7 +64,11 @@ def launches(
     p = matrix_product(c, after)
     fits = partial(check, p=p, target=target)
     schedule: GpuContraction = decisions.settle(
-        name, choose(p, target, after.weight), fits, GPU_CONTRACTIONS
+        name,
+        choose(p, target, after.weight),
+        fits,
+        GPU_CONTRACTIONS,
+        partial(every_template, p, target, after.weight),
     )
     elements = Elements(Builder(), group, target)
     if isinstance(schedule, SkinnyGemmSchedule):

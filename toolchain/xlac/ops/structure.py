@@ -13,6 +13,25 @@ from xlac.ir.op import attributes
 from xlac.ops.tensor.leaf import Const, Param
 
 INLINE = 64  # elements up to which the values of a constant are part of a group's structure
+DEPTH = 3  # operations before a value that are part of its name
+LENGTH = 16  # hexadecimal digits of a digest, enough that collisions do not occur
+
+
+def digest_of(*texts: str) -> str:
+    """A short digest of some texts."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:LENGTH]
+
+
+def made(node: Node, depth: int = DEPTH) -> str:
+    """A digest of a value's operation and of those before it, `depth` of them in a row."""
+    own = described(node)
+    return digest_of(own, *(made(i, depth - 1) for i in node.inputs)) if depth else own
+
+
+def described(node: Node) -> str:
+    """A node's operation, or what is known of a value that is given, and its types."""
+    short = leaf(node) if isinstance(node.op, Const | Param) else operation(node)
+    return f"{short}: {types(node)}"
 
 
 def nodes_text(nodes: Iterable[Node], number: dict[Node, int]) -> list[str]:
