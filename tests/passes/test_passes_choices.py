@@ -14,6 +14,7 @@ from pass_graphs import graph, weight, x
 from xlac.codegen.schedules.document import Asked, read
 from xlac.driver import executable, lower
 from xlac.frontends.loader import load
+from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ops import build
@@ -175,9 +176,9 @@ def _values(made: Graph) -> dict[str, Any]:
         if node.op.mnemonic == "param":
             kind = node.type.dtype.numpy
             drawn = (
-                rng.standard_normal(node.shape)
+                rng.standard_normal(static(node.shape))
                 if node.type.dtype.is_float
-                else rng.integers(0, 200, node.shape)
+                else rng.integers(0, 200, static(node.shape))
             )
             found[node.op.name] = drawn.astype(kind)  # type: ignore[attr-defined]
     return found
