@@ -198,7 +198,7 @@ class _Stages:
         """Lowers one model to a program."""
         target, asked = self.schedules.target, self.schedules.asked
         weights = Weights.over(model.weights)
-        choices = RewriteChoices(asked.rewrites, asked.every_rewrite)
+        choices = RewriteChoices(self.schedules.rewrites, asked.every_rewrite)
         with paused(), known_sizes():
             graph = optimize(
                 model.graph,
@@ -220,7 +220,7 @@ class _Stages:
             own = captured(graph)
             scheduled, done = quantised(own, weights) if self.int8 else (own, None)
             checkpoint("fusion")
-            places, fuse = asked.placements, self.fuse
+            places, fuse = self.schedules.placements, self.fuse
             cut = partition(scheduled, target, fuse=fuse, kind_taken=kind_taken, placements=places)
             self.schedules.check_placements(cut)
             checkpoint("the kernels")

@@ -7,6 +7,7 @@ the compile time of the few that differ.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
@@ -19,12 +20,14 @@ from xlac.codegen.core.lowered_group import (
     Scratch,
 )
 from xlac.codegen.lower import lower
+from xlac.codegen.schedules.database import shipped
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.digest import digest, structure
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind, Partition
 from xlac.fusion.partition import is_alias
+from xlac.fusion.placement import Placements
 from xlac.ir.graph import Node
 from xlac_sdk.support.limits import checkpoint, count_work
 from xlac_sdk.target import Target
@@ -32,13 +35,15 @@ from xlac_sdk.target import Target
 
 class LoweringCache:
     """Callable: the lowering of a group, shared by all groups of the same structure. Groups in
-    `asked` are lowered with the schedules given there.
+    `asked` are lowered with the schedules given there, others with those that ship with the
+    compiler, or else with those that it chooses.
     """
 
     def __init__(self, target: Target, asked: Asked | None = None) -> None:
         """Raises SourceError for schedules that were tuned on another machine."""
         self.target, self.asked = target, asked or Asked()
         self.asked.require(target)
+        self.shipped = shipped(target) if self.asked.shipped else Asked()
         self._met: set[str] = set()  # groups and values in `asked` that there are
         self._of_group: dict[Group, LoweredGroup] = {}
         self._of_structure: dict[str, tuple[Group, LoweredGroup]] = {}
@@ -77,11 +82,17 @@ class LoweringCache:
         """Lowers a group with the schedules asked for it. Raises SourceError for one that does not
         fit.
         """
-        which = digest(group) if self.asked.groups else ""
+        which = digest(group) if self.asked.groups or self.shipped.groups else ""
         self._met.add(which)
         wanted = self.asked.of(which)
-        decisions = Decisions(name, wanted)
         checkpoint(f"kernel {name}")
+        if not wanted and (tuned := self.shipped.of(which)):
+            decisions = Decisions(name, tuned)
+            with suppress(PartMisfit):  # of facts that replace the processor's
+                lowered = lower(group, self.target, name, decisions)
+                if set(tuned) <= set(decisions.settled):
+                    return replace(lowered, schedules=decisions.settled)
+        decisions = Decisions(name, wanted)
         try:
             lowered = lower(group, self.target, name, decisions)
         except PartMisfit as error:
@@ -90,6 +101,16 @@ class LoweringCache:
             if part not in decisions.settled:
                 raise self.asked.idle(which, part, decisions.settled)
         return replace(lowered, schedules=decisions.settled)
+
+    @property
+    def placements(self) -> Placements:
+        """Where values are to be computed: as was asked, else as what is shipped says."""
+        return Placements({**self.shipped.placements.asked, **self.asked.placements.asked})
+
+    @property
+    def rewrites(self) -> Mapping[str, bool]:
+        """Which rewrites are to be made: as was asked, else as what is shipped says."""
+        return {**self.shipped.rewrites, **self.asked.rewrites}
 
     def check_placements(self, partition: Partition) -> None:
         """Raises SourceError for values of a partition that are not computed where it was asked."""

@@ -24,8 +24,8 @@ from xlac.spec.text.tree import Source
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.target import Target
 
-HEAD, PLACES, REWRITES = "schedules", "placements", "rewrites"
-KNOWN = (HEAD, PLACES, REWRITES, SECTION)
+HEAD, PLACES, REWRITES, SHIPPED = "schedules", "placements", "rewrites", "shipped"
+KNOWN = (HEAD, PLACES, REWRITES, SECTION, SHIPPED)
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | None
 """A file of schedules, or its contents."""
@@ -38,6 +38,7 @@ class Asked:
     groups: Mapping[str, Mapping[str, Schedule]] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     rewrites: Mapping[str, bool] = field(default_factory=dict)  # whether each is made, by name
+    shipped: bool = True  # what ships with the compiler is used too (`database.py`)
     every_rewrite: bool = False  # passes tell also of rewrites that they would not make
     source: Source | None = None  # the document that it was read from
     # what `xlac tune` measured, if it wrote the document: then the groups may be of other models
@@ -141,7 +142,7 @@ def _entries(data: Any, source: Source | None) -> Asked:
         wrong(
             (),
             f"it must be a mapping of '{HEAD}' to schedules by group, beside '{PLACES}' of values, "
-            f"'{REWRITES}', and '{SECTION}' where `xlac tune` wrote it, and nothing else",
+            f"'{REWRITES}', '{SHIPPED}', '{SECTION}' where `xlac tune` wrote it, and nothing else",
             top=str(strange[0]) if strange else HEAD,
         )
         groups = {}
@@ -164,6 +165,10 @@ def _entries(data: Any, source: Source | None) -> Asked:
         rewrites = _words(data[REWRITES], [*WORDS], partial(wrong, top=REWRITES))
         words |= rewrites
         asked = replace(asked, rewrites={name: WORDS[word] for name, word in rewrites.items()})
+    if isinstance(data, Mapping) and SHIPPED in data:
+        asked = replace(asked, shipped=data[SHIPPED] is not False)
+        if not isinstance(data[SHIPPED], bool):
+            wrong((), "it must be true or false", top=SHIPPED)
     if isinstance(data, Mapping) and SECTION in data:
         try:
             asked = replace(asked, tuned=tuned.from_data(data[SECTION], schedules, words))
