@@ -1,5 +1,5 @@
 """Tunes shipped specs on this machine and writes what is faster to the database that ships with the
-compiler (`toolchain/xlac/codegen/schedules/database`), for this processor and number of threads:
+compiler (`toolchain/xlac/codegen/schedules/shipped`), for this processor and number of threads:
 
     python bench/tuning/ship.py --work out/shipped --seconds 60 --threads 1   # nothing else running
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import xlac
-from xlac.codegen.schedules.database import FOLDER
 from xlac.codegen.schedules.document import read
+from xlac.codegen.schedules.shipped.database import FOLDER
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac.codegen.schedules import database
 from xlac.codegen.schedules.document import Asked, data_of, read
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
+from xlac.codegen.schedules.shipped import database
 from xlac.codegen.schedules.tuned import TunedChoice, TunedGroup, TuningRecords, machine_of
 from xlac.debug import decisions
 from xlac.driver import lower, specialized

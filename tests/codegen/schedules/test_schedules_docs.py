@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
 
-from xlac.codegen.schedules.document import read
+from xlac.codegen.schedules.document import Asked, read
 from xlac.codegen.schedules.schedule import Least, kinds
 from xlac.codegen.schedules.templates import TEMPLATES
 from xlac.debug import decisions
@@ -26,12 +26,12 @@ START = "<!-- written by tests/codegen/schedules/test_schedules_docs.py --bless 
 
 
 def blocks() -> list[str]:
-    """The fenced blocks of the chapter: the spec, its schedules."""
+    """The fenced blocks of the chapter: two specs, each with schedules."""
     return re.findall(r"```yaml\n(.*?)```", CHAPTER.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_the_example(tmp_path: Path) -> None:
-    spec, shown = blocks()
+    spec, shown, *_ = blocks()
     file = tmp_path / "layer.yaml"
     file.write_text(spec)
     target = find("cpu").target(Request(cpu="x86-64-v3", triple="x86_64-unknown-linux-gnu"))
@@ -44,6 +44,21 @@ def test_the_example(tmp_path: Path) -> None:
     given.write_text(shown.replace("vectors: 3", "vectors: 5"))
     with pytest.raises(SourceError, match=re.escape(refusal())):
         lower(load(file), target, wanted=read(given))
+
+
+def test_the_rewrite(tmp_path: Path) -> None:
+    *_, spec, asked = blocks()
+    file, schedules = tmp_path / "two.yaml", tmp_path / "schedules.yaml"
+    file.write_text(spec)
+    schedules.write_text(asked)
+    target = find("cpu").target(Request(cpu="x86-64-v3", triple="x86_64-unknown-linux-gnu"))
+    dots = [
+        sum(node.op.mnemonic == "dot" for group in made.partition.groups for node in group.nodes)
+        for made in (lower(load(file), target, wanted=read(one)) for one in (None, schedules))
+    ]
+    assert dots == [2, 1]
+    text = decisions.schedules(lower(load(file), target, wanted=Asked(every_rewrite=True)))
+    assert asked.replace("applied", "left").removesuffix("schedules: {}\n") in text
 
 
 def refusal() -> str:

@@ -20,11 +20,11 @@ from xlac.codegen.core.lowered_group import (
     Scratch,
 )
 from xlac.codegen.lower import lower
-from xlac.codegen.schedules.database import shipped
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
 from xlac.codegen.schedules.digest import digest, structure
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
+from xlac.codegen.schedules.shipped.database import shipped
 from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.fusion.placement import Placements
@@ -43,7 +43,10 @@ class LoweringCache:
         """Raises SourceError for schedules that were tuned on another machine."""
         self.target, self.asked = target, asked or Asked()
         self.asked.require(target)
-        self.shipped = shipped(target) if self.asked.shipped else Asked()
+        self.shipped = own = shipped(target) if self.asked.shipped else Asked()
+        # where values are to be computed, and which rewrites are to be made
+        self.placements = Placements({**own.placements.asked, **self.asked.placements.asked})
+        self.rewrites = {**own.rewrites, **self.asked.rewrites}
         self._met: set[str] = set()  # groups and values in `asked` that there are
         self._of_group: dict[Group, LoweredGroup] = {}
         self._of_structure: dict[str, tuple[Group, LoweredGroup]] = {}
@@ -101,16 +104,6 @@ class LoweringCache:
             if part not in decisions.settled:
                 raise self.asked.idle(which, part, decisions.settled)
         return replace(lowered, schedules=decisions.settled)
-
-    @property
-    def placements(self) -> Placements:
-        """Where values are to be computed: as was asked, else as what is shipped says."""
-        return Placements({**self.shipped.placements.asked, **self.asked.placements.asked})
-
-    @property
-    def rewrites(self) -> Mapping[str, bool]:
-        """Which rewrites are to be made: as was asked, else as what is shipped says."""
-        return {**self.shipped.rewrites, **self.asked.rewrites}
 
     def check_placements(self, partition: Partition) -> None:
         """Raises SourceError for values of a partition that are not computed where it was asked."""

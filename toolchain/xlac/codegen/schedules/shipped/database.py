@@ -1,6 +1,6 @@
 """Schedules that ship with the compiler: what `xlac tune` found on common processors, as data.
 
-`database/` has a file for each processor and number of threads, as `xlac tune` writes it, in JSON.
+This folder has a file for each processor and number of threads, as `xlac tune` writes it, in JSON.
 A compilation for that processor uses the entries whose groups, values and rewrites it has. They
 never change results; an entry that does not fit, as facts of the processor were replaced, is left
 to the compiler.
@@ -18,7 +18,7 @@ from xlac.codegen.schedules.tuned import differences
 from xlac_sdk.target import Target
 
 NAME = re.compile(r"[\w+-][\w.+-]*")  # of a processor
-FOLDER = Path(__file__).with_name("database")
+FOLDER = Path(__file__).parent
 
 
 def shipped(target: Target) -> Asked:

@@ -1,0 +1,1 @@
+"""Schedules that ship with the compiler."""
