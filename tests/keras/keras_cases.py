@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from keras import layers as L
 from keras_case import IMAGE, MODELS, SERIES, SOLID, case, one
+from keras_category_cases import categories, histograms, ratios, sounds, windows
+from keras_function_cases import arrangements, of_integers, pointwise
 from keras_mask_cases import masks, pictures, stateful
 from keras_shape_cases import functions, preprocessing, shapes
 
@@ -244,6 +246,14 @@ def cases(without: Collection[str] = ()) -> dict[str, tuple[Any, list[np.ndarray
             shapes,
             preprocessing,
             functions,
+            pointwise,
+            of_integers,
+            arrangements,
+            categories,
+            sounds,
+            histograms,
+            ratios,
+            windows,
             models,
         ):
             made()
@@ -274,8 +284,8 @@ def cases(without: Collection[str] = ()) -> dict[str, tuple[Any, list[np.ndarray
 
 def _input(random: np.random.Generator, x: Any) -> np.ndarray:
     shape = [2, *(6 if n is None else n for n in x.shape[1:])]
-    if x.dtype == "int32":
-        return random.integers(0, 7, shape).astype(np.int32)
+    if x.dtype.startswith("int"):
+        return random.integers(0, 7, shape).astype(x.dtype)
     if x.dtype == "bool":
         return random.random(shape) < 0.7
     return random.standard_normal(shape).astype(np.float32)

@@ -56,12 +56,16 @@ def archived(case: str, file: Path, text: str | None = None) -> None:
         for name, array in EXPECTED.by_case[case].items():
             if name.startswith("h5/"):
                 weights[name[3:]] = array
-    write(file, EXPECTED.text(case) if text is None else text, held.getvalue())
+    parts = EXPECTED.by_case[case].items()
+    assets = {name: bytes(array) for name, array in parts if name.startswith("assets/")}
+    write(file, EXPECTED.text(case) if text is None else text, held.getvalue(), assets)
 
 
-def write(file: Path, text: str, weights: bytes) -> None:
-    """Writes a .keras file of a configuration and an HDF5 file."""
+def write(file: Path, text: str, weights: bytes, assets: Mapping[str, bytes] = {}) -> None:
+    """Writes a .keras file of a configuration, an HDF5 file and other members."""
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("metadata.json", "{}")
         archive.writestr("config.json", text)
         archive.writestr("model.weights.h5", weights)
+        for name, data in assets.items():
+            archive.writestr(name, data)

@@ -29,11 +29,16 @@ WHOLE = ("nested", "Bidirectional", "MultiHeadAttention", "RNN_1", "BatchNormali
 
 
 def taken_apart(model: Any, folder: Path) -> dict[str, np.ndarray]:
-    """The configuration and the weights of a .keras file."""
+    """The configuration, the weights and the assets of a .keras file."""
     path = folder / "model.keras"
     model.save(path)
     with zipfile.ZipFile(path) as held:
-        found = {"config": np.frombuffer(held.read("config.json"), np.uint8)}
+        found = {
+            name: np.frombuffer(held.read(name), np.uint8)
+            for name in held.namelist()
+            if name.startswith("assets/")
+        }
+        found["config"] = np.frombuffer(held.read("config.json"), np.uint8)
         with h5py.File(io.BytesIO(held.read("model.weights.h5"))) as file:
 
             def add(name: str, at: Any) -> None:

@@ -102,6 +102,16 @@ def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
         ("Flatten", "InputLayer", {"dtype": "string"}, "input 'x0' is of type string"),
         ("Flatten", "InputLayer", {"batch_shape": [None, -3]}, "has no shape"),
         ("Reshape", "Reshape", {"target_shape": [5, -1]}, "does not become [5, -1]"),
+        ("IntegerLookup_0", "IntegerLookup", {"vocabulary": None}, "is not in the file"),
+        ("IntegerLookup_0", "IntegerLookup", {"vocabulary": [1, 2, 1]}, "has a token twice"),
+        ("IntegerLookup_0", "IntegerLookup", {"vocabulary": ["a"]}, "not a list of integers"),
+        ("IntegerLookup_0", "IntegerLookup", {"vocabulary": [1 << 63]}, "not a list of integers"),
+        ("IntegerLookup_0", "IntegerLookup", {"mask_token": 1 << 63}, "not an integer of 64 bits"),
+        ("IntegerLookup_7", "IntegerLookup", {"vocabulary": [5]}, "should [2]"),
+        ("MelSpectrogram", "MelSpectrogram", {"window": [1.0]}, "has not the 128 factors"),
+        ("MelSpectrogram", "MelSpectrogram", {"fft_length": 2048}, "do not go together"),
+        ("STFTSpectrogram", "STFTSpectrogram", {"mode": "other"}, "mode 'other'"),
+        ("AutoContrast", "AutoContrast", {"value_range": [1, "2"]}, "not two numbers"),
     ],
 )
 def test_a_layer_that_does_not_fit(
@@ -185,6 +195,18 @@ def test_a_member_that_unpacks_to_far_more_than_the_file(
         held.writestr("config.json", EXPECTED.text("Dense"))
         held.writestr("model.weights.h5", bytes(1 << 22))
     assert "'model.weights.h5' unpacks to 4194304 bytes" in refusal(file)
+
+
+def test_a_vocabulary_beside_the_configuration(tmp_path: Path) -> None:
+    file, name = tmp_path / "model.keras", "IntegerLookup_adapted_int"
+    member = next(n for n in EXPECTED.by_case[name] if n.startswith("assets/"))
+    text, weights = EXPECTED.text(name), hdf5(lambda file: None)
+    write(file, text, weights, {member: b"1\n2\nthree"})
+    assert "holds something that is no integer" in refusal(file)
+    write(file, text, weights, {member: b"\xff"})
+    assert f"member '{member}' cannot be read" in refusal(file)
+    write(file, text, weights, {member: b"\n"})
+    assert "not a list of integers" in refusal(file)
 
 
 def test_files_that_are_no_models(tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ from keras_writer import EXPECTED, archived, names
 
 import xlac
 from xlac.frontends.keras.layers.images import RANDOM
-from xlac.frontends.keras.registry import ACTIVATIONS, LAYERS
+from xlac.frontends.keras.registry import ACTIVATIONS, LAYERS, OPERATIONS
 from xlac.frontends.loader import load
 from xlac.ir.verify import verify
 
 LIMIT = 2e-6  # of the largest result
+WIDER = {"MelSpectrogram_default": 1e-5}
+"""Keras computes its triangles of frequencies in f32, those of one or two frequencies to 3e-4."""
 ALIKE = {
     "InputLayer", "StochasticDepth", "LayerScale", "CustomScaleLayer", *RANDOM,
     *(f"Convolution{n}D" for n in (1, 2, 3)), *(f"Convolution{n}DTranspose" for n in (1, 2, 3)),
@@ -40,7 +42,7 @@ def test_a_layer_gives_what_keras_gives(name: str, tmp_path: Path) -> None:
     for found, wanted in zip(listed, outputs, strict=True):
         assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
         np.testing.assert_allclose(
-            found, wanted, rtol=0, atol=LIMIT * np.abs(wanted).max(initial=1)
+            found, wanted, rtol=0, atol=WIDER.get(name, LIMIT) * np.abs(wanted).max(initial=1)
         )
 
 
@@ -61,13 +63,14 @@ def test_states_live_on_until_they_are_reset(name: str, target: str, tmp_path: P
             np.testing.assert_allclose(found, wanted, rtol=0, atol=LIMIT)
 
 
-def test_every_layer_and_activation_has_a_case() -> None:
+def test_every_layer_function_and_activation_has_a_case() -> None:
     used = {
         kind
         for name in names()
         for kind in re.findall(r'"class_name": "(\w+)"', EXPECTED.text(name))
     }
     assert set(LAYERS) - ALIKE <= used
+    assert set(OPERATIONS) <= used
     assert {f"Activation_{name}" for name in ACTIVATIONS} - set(names()) == {
         "Activation_threshold",
         "Activation_swish",

@@ -60,12 +60,18 @@ class LayerCall:
         return self.masks[0] if self.masks else None
 
     @property
-    def dtype(self) -> DType:
-        """The type that the layer computes in. Raises ShapeError for policies of two types."""
+    def policy(self) -> Any:
+        """The name of the types that the layer computes in."""
         policy = self.layer.config.get("dtype") or "float32"
         if isinstance(policy, dict):
             inner = policy.get("config")
             policy = inner.get("name") if isinstance(inner, dict) else None
+        return policy
+
+    @property
+    def dtype(self) -> DType:
+        """The type that the layer computes in. Raises ShapeError for policies of two types."""
+        policy = self.policy
         if policy not in FLOATS:
             self.unsupported(f"the dtype policy {policy!r} is not supported")
         return FLOATS[policy]
@@ -101,6 +107,15 @@ class LayerCall:
         value = self.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 31:
             self.fail(f"{name} is {value!r}, not an integer from {least} on")
+        return value
+
+    def whole(self, name: str) -> int | None:
+        """A number of 64 bits; None where there is none."""
+        value = self.layer.config.get(name)
+        if value is not None and (
+            not isinstance(value, int) or isinstance(value, bool) or not -1 << 63 <= value < 1 << 63
+        ):
+            self.fail(f"{name} is {value!r}"[:100] + ", not an integer of 64 bits")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:

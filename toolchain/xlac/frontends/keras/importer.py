@@ -236,8 +236,11 @@ def _function(layer: LayerConfig) -> Any:
 
 
 def _options(layer: LayerConfig, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a function: of its configuration and of its call."""
-    return {k: v for k, v in layer.config.items() if k not in ("name", "dtype")} | dict(kwargs)
+    """The options of a function: of its configuration, without a policy, and of its call."""
+    given = {k: v for k, v in layer.config.items() if k != "name"}
+    if not isinstance(given.get("dtype"), str):
+        given.pop("dtype", None)
+    return given | dict(kwargs)
 
 
 def _results(value: Node | tuple[Node, ...]) -> tuple[Node, ...]:

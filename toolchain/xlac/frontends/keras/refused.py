@@ -4,22 +4,10 @@ from __future__ import annotations
 
 REFUSED: dict[str, tuple[str, ...]] = {
     "its function is Python code, which is never run": ("Lambda",),
-    "text and tables of it have no numbers": (
-        "Hashing", "HashedCrossing", "IntegerLookup", "StringLookup", "TextVectorization",
-    ),
+    "text has no numbers": ("StringLookup", "TextVectorization"),
+    "it hashes numbers as texts": ("Hashing", "HashedCrossing"),
     "it works on data sets, not on tensors of a model": ("FeatureSpace", "Pipeline"),
     "it changes bounding boxes": ("MaxNumBoundingBoxes",),
-    "it chooses its window by chance": ("RandomCrop",),
-    "histograms of images are not imported": (
-        "AutoContrast", "ContrastLimitedAdaptiveHistogramEqualization", "Equalization",
-        "Solarization",
-    ),
-    "spectrograms are not imported": ("MelSpectrogram", "STFTSpectrogram"),
-    "counts of categories are not imported": ("CategoryEncoding",),
-    "windows of unequal sizes are not imported": (
-        "AdaptiveAveragePooling3D", "AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D",
-        "AdaptiveMaxPooling3D",
-    ),
     "it stands in recurrent layers alone": (
         "GRUCell", "LSTMCell", "SimpleRNNCell", "StackedRNNCells",
     ),

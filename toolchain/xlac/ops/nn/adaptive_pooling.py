@@ -12,7 +12,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.faults import INFINITY
 from xlac.ir.graph import Node
 from xlac.ir.leading import folded
-from xlac.ir.op import Sample, ShapeError, declare, family
+from xlac.ir.op import Array, Sample, ShapeError, declare, family
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, NUMBERS, check_dtype, check_rank, check_table
@@ -137,10 +137,15 @@ class Adaptive(Composite):
         ]
 
 
+def window_edges(n: int, size: int) -> tuple[Array, Array]:
+    """Where each of `size` windows over n elements starts and ends."""
+    i = np.arange(size)
+    return i * n // size, -(-(i + 1) * n // size)
+
+
 def means(n: int, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """The matrix (n, size) whose columns average the windows of an adaptive pool."""
-    i, row = np.arange(size), np.arange(n)[:, None]
-    first, last = i * n // size, -(-(i + 1) * n // size)
+    (first, last), row = window_edges(n, size), np.arange(n)[:, None]
     return np.where((first <= row) & (row < last), 1 / (last - first), 0.0)
 
 

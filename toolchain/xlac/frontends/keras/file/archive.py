@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,21 @@ def _archive(path: Path) -> tuple[Any, WeightStore]:
     except Exception as error:  # malformed archives raise many kinds in zipfile, zlib and lzma
         raise MalformedKerasFile(f"it is not a zip archive that can be read: {error}") from None
     file = Hdf5File(parts[1])
-    return _json(parts[0]), TreeWeights(file, file.root)
+    return _json(parts[0]), TreeWeights(file, file.root, partial(_asset, path))
+
+
+def _asset(path: Path, name: str) -> str | None:
+    """The text of another member."""
+    try:
+        with zipfile.ZipFile(path) as held:
+            members = {info.filename: info for info in held.infolist()}
+            if name not in members:
+                return None
+            return _member(held, members, name, path.stat().st_size).decode("utf-8")
+    except MalformedKerasFile:
+        raise
+    except Exception as error:  # as in _archive
+        raise MalformedKerasFile(f"its member '{name}' cannot be read: {error}") from None
 
 
 def _member(
@@ -48,7 +63,7 @@ def _member(
     if name not in members:
         raise MalformedKerasFile(f"its member '{name}' is missing")
     wanted = members[name].file_size
-    if wanted > EXPANSION * size + FREE_BYTES or (name == CONFIG and wanted > TEXT_BYTES):
+    if wanted > EXPANSION * size + FREE_BYTES or (name != WEIGHTS and wanted > TEXT_BYTES):
         raise UnsafeKerasFile(
             f"its member '{name}' unpacks to {wanted} bytes, far more than the file's {size}"
         )

@@ -5,7 +5,7 @@ file lists for each layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from xlac.frontends.keras.file.hdf5 import Hdf5File
@@ -14,6 +14,8 @@ from xlac.ir.op import Array
 
 LAYERS = ("layers", "_layer_checkpoint_dependencies")  # the second until Keras 2.13
 Fits = Callable[[str], bool]
+Assets = Callable[[str], str | None]
+"""The text of a member of an archive that holds neither configuration nor weights, by its path."""
 
 
 class WeightStore(Protocol):
@@ -30,30 +32,46 @@ class WeightStore(Protocol):
     def layer(self, name: str, kind: str) -> WeightStore:
         """The weights of one of a model's layers: by its name, or by its kind and number."""
 
+    def asset(self, name: str) -> str | None:
+        """A text that the layer keeps beside its weights; None if there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class TreeWeights:
-    """A group of a .keras file; None where the file has no such group."""
+    """A group of a .keras file; None where the file has no such group. `path` is where assets of
+    the same layer are.
+    """
 
     file: Hdf5File
     at: Any | None
+    assets: Assets = lambda path: None
+    path: str = "assets"
 
     def array(self, index: int, name: str) -> Array | None:
-        """The dataset `vars/INDEX`."""
+        """The dataset `vars/INDEX`; layers that save their weights themselves have `vars/NAME`."""
         held = None if self.at is None else self.file.group(self.at, "vars")
-        return None if held is None else self.file.array(held, str(index))
+        if held is None:
+            return None
+        array = self.file.array(held, str(index))
+        return self.file.array(held, name) if array is None else array
 
     def child(self, attribute: str, fits: Fits) -> TreeWeights:
         """The group of an attribute, a path."""
-        return TreeWeights(self.file, _inside(self.file, self.at, attribute))
+        at = _inside(self.file, self.at, attribute)
+        return replace(self, at=at, path=f"{self.path}/{attribute}")
 
     def layer(self, name: str, kind: str) -> TreeWeights:
         """The group of a layer, called by its kind."""
+        path = f"{self.path}/{LAYERS[0]}/{kind}"
         for folder in LAYERS:
             held = None if self.at is None else self.file.group(self.at, folder)
             if held is not None:
-                return TreeWeights(self.file, self.file.group(held, kind))
-        return TreeWeights(self.file, None)
+                return replace(self, at=self.file.group(held, kind), path=path)
+        return replace(self, at=None, path=path)
+
+    def asset(self, name: str) -> str | None:
+        """The member of the archive in the layer's folder of assets."""
+        return self.assets(f"{self.path}/{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +120,9 @@ class FlatWeights:
         if self.groups:
             return self.groups.get(name, FlatWeights(self.file, ()))
         return FlatWeights(self.file, tuple(a for a in self.arrays if name in a[0][:-1]))
+
+    def asset(self, name: str) -> None:
+        """Nothing: .h5 files have no assets."""
 
 
 def _inside(file: Hdf5File, at: Any | None, path: str) -> Any | None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 from xlac.frontends.keras.layers import (
     activations,
     attention,
+    categories,
     convolution,
     core,
     functions,
+    histograms,
     images,
     merging,
     normalization,
@@ -18,10 +20,11 @@ from xlac.frontends.keras.layers import (
     recurrent,
     regularization,
     reshaping,
+    spectrograms,
 )
 
 __all__ = [
-    "activations", "attention", "convolution", "core", "functions", "images", "merging",
-    "normalization",
-    "pointwise_functions", "pooling", "recurrent", "regularization", "reshaping",
+    "activations", "attention", "categories", "convolution", "core", "functions", "histograms",
+    "images", "merging", "normalization", "pointwise_functions", "pooling", "recurrent",
+    "regularization", "reshaping", "spectrograms",
 ]  # fmt: skip

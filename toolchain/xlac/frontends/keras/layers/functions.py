@@ -19,6 +19,12 @@ from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 Axes = int | list[int] | None
+KINDS = {
+    "float32": DType.F32, "float64": DType.F64, "float16": DType.F16, "bfloat16": DType.BF16,
+    "int8": DType.I8, "int16": DType.I16, "int32": DType.I32, "int64": DType.I64,
+    "uint8": DType.U8, "uint16": DType.U16, "uint32": DType.U32, "uint64": DType.U64,
+    "bool": DType.BOOL,
+}  # fmt: skip
 
 
 def _reduction(name: str, mnemonic: str) -> None:
@@ -145,14 +151,21 @@ def convert_to_tensor(
 @operation("Cast")
 def cast(x: Node, dtype: str) -> Node:
     """Another type of elements."""
-    kinds = {
-        "float32": DType.F32, "float64": DType.F64, "float16": DType.F16, "bfloat16": DType.BF16,
-        "int32": DType.I32, "int64": DType.I64, "int8": DType.I8, "uint8": DType.U8,
-        "bool": DType.BOOL,
-    }  # fmt: skip
-    if dtype not in kinds:
+    if dtype not in KINDS:
         raise ShapeError(f"the type {dtype} is not supported")
-    return build.cast(x, kinds[dtype])
+    return build.cast(x, KINDS[dtype])
+
+
+def _filled(name: str, mnemonic: str) -> None:
+    def build_filled(x: Node, dtype: str | None = None) -> Node:
+        y = build.apply1(mnemonic, x)
+        return y if dtype is None else cast(y, dtype)
+
+    operation(name)(build_filled)
+
+
+_filled("ZerosLike", "zeros_like")
+_filled("OnesLike", "ones_like")
 
 
 @operation("Where")

@@ -35,8 +35,6 @@ for _name, _mnemonic in {
     "Add": "add",
     "Subtract": "sub",
     "Multiply": "mul",
-    "Divide": "div",
-    "TrueDivide": "div",
     "Power": "pow",
     "Maximum": "max",
     "Minimum": "min",
@@ -75,8 +73,6 @@ for _name, _mnemonic in {
     "Isnan": "isnan",
     "Isinf": "isinf",
     "Isfinite": "isfinite",
-    "ZerosLike": "zeros_like",
-    "OnesLike": "ones_like",
     "StopGradient": "stop_gradient",
     "Equal": "equal",
     "NotEqual": "not_equal",
@@ -88,6 +84,13 @@ for _name, _mnemonic in {
     "FloorDivide": "floor_divide",
 }.items():
     _elementwise(_name, _mnemonic)
+
+
+@operation("Divide", "TrueDivide")
+def divide(x1: Any, x2: Any) -> Node:
+    """The quotient, of integers too a float."""
+    both = [operand(value) for value in (x1, x2)]
+    return build.div(*(build.floating(x) if isinstance(x, Node) else float(x) for x in both))
 
 
 def _activated(name: str, known: str) -> None:
@@ -108,7 +111,6 @@ for _name, _known in {
     "LogSigmoid": "log_sigmoid",
     "Selu": "selu",
     "TanhShrink": "tanh_shrink",
-    "Mish": "mish",
     "SparseSigmoid": "sparse_sigmoid",
     "SparsePlus": "sparse_plus",
 }.items():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+
+import numpy as np
 
 from xlac.frontends.keras.call import LayerCall
 from xlac.frontends.keras.layers.reshaping import spatial
@@ -10,6 +13,7 @@ from xlac.frontends.keras.padding import same
 from xlac.frontends.keras.registry import layer
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.nn.adaptive_pooling import window_edges
 from xlac.ops.reduction.window import Window
 
 
@@ -77,12 +81,50 @@ def _counted_mean(call: LayerCall, axis: int, mask: Node) -> Node:
     return build.div(sums[0], sums[1])
 
 
-def _adaptive(call: LayerCall, rank: int) -> Node:
+def _adaptive(call: LayerCall, rank: int, combine: str) -> Node:
+    """Windows that divide each spatial axis as evenly as whole elements allow."""
     last = call.channels_last
-    spatial(call, rank, last)
+    axes = spatial(call, rank, last)
+    counts = call.integers("output_size", rank)
+    open_sizes = [call.x.shape[axis] for axis in axes if not isinstance(call.x.shape[axis], int)]
+    if open_sizes:
+        call.fail(f"the spatial sizes of {call.x.type} must be known", f"--dim {open_sizes[0]}=…")
+    if combine == "max":
+        x = call.x
+        for axis, count in zip(axes, counts, strict=True):
+            x = _largest(x, axis, count)
+        return x
     x = build.transpose(call.x, (0, rank + 1, *range(1, rank + 1))) if last else call.x
-    y = build.apply1(f"adaptive_avg_pool{rank}d", x, size=list(call.integers("output_size", rank)))
+    y = _means(x, counts)
     return build.transpose(y, (0, *range(2, rank + 2), 1)) if last else y
+
+
+def _largest(x: Node, axis: int, count: int) -> Node:
+    """The largest elements of `count` windows along an axis, which overlap by one where they
+    divide it unevenly.
+    """
+    size = x.shape[axis]
+    assert isinstance(size, int)
+    if size % count == 0:
+        shape = (*x.shape[:axis], count, size // count, *x.shape[axis + 1 :])
+        return build.reduce(build.reshape(x, shape), "max", axis + 1)
+    first, last = window_edges(size, count)
+    places = np.minimum(first[:, None] + np.arange((last - first).max()), last[:, None] - 1)
+    return build.reduce(build.take(x, build.constant(places), axis), "max", axis + 1)
+
+
+def _means(x: Node, counts: Sequence[int]) -> Node:
+    """The means of `counts` windows along the axes after batch and channels."""
+    rank = len(counts)
+    if rank < 3:
+        return build.apply1(f"adaptive_avg_pool{rank}d", x, size=list(counts))
+    batch, channels, depth, *plane = x.shape
+    y = build.reshape(x, (batch, channels * depth, *plane))
+    y = build.apply1("adaptive_avg_pool2d", y, size=list(counts[1:]))
+    area = counts[1] * counts[2]
+    y = build.reshape(y, (batch, channels, depth, area))
+    y = build.apply1("adaptive_avg_pool2d", y, size=[counts[0], area])
+    return build.reshape(y, (batch, channels, *counts))
 
 
 for _rank in (1, 2, 3):
@@ -98,14 +140,7 @@ for _rank in (1, 2, 3):
             """The largest element of a channel, or its mean."""
             return _global(call, rank, operation)
 
-
-@layer("AdaptiveAveragePooling1D")
-def adaptive_average1d(call: LayerCall) -> Node:
-    """As many means as wanted along time."""
-    return _adaptive(call, 1)
-
-
-@layer("AdaptiveAveragePooling2D")
-def adaptive_average2d(call: LayerCall) -> Node:
-    """As many means as wanted along height and width."""
-    return _adaptive(call, 2)
+        @layer(f"Adaptive{_name}Pooling{_rank}D")
+        def adaptive(call: LayerCall, rank: int = _rank, combine: str = _combine) -> Node:
+            """As many windows as wanted along each axis."""
+            return _adaptive(call, rank, combine)
