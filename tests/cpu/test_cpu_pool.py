@@ -75,9 +75,9 @@ def test_every_iteration_runs_once(
 def test_only_work_that_pays_is_split() -> None:
     def chunks(**facts: int) -> int:
         launch = next(s for s in parallel(**facts).steps if hasattr(s, "kernel"))
-        division = division_of.split(launch, 4)
-        assert division is not None
-        return division.chunks
+        loop = launch.kernel.parallel
+        assert loop is not None
+        return division_of.split(launch, loop, 4).chunks
 
     assert (
         chunks(flops=200_000) == 16

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 from loops_harness import MASKED, graph_of, param
 
+import xlac
 from xlac.codegen.claims import kind_taken
 from xlac.codegen.lower import lower
 from xlac.fusion.partition import partition
@@ -118,3 +121,30 @@ def test_rows_share_the_registers(columns: int, rows: int) -> None:
     """Twelve registers hold rows of 9, 30 and 64 floats, or a turn of their loop; sixteen two."""
     kernel = softmax(1000, columns)
     assert rows_at_once(interleaved(kernel, MASKED)) == rows * rows_at_once(kernel)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("rows", [2, 240, 1001])
+@pytest.mark.parametrize("sizes", ["specialize", "symbolic"])
+def test_threads_share_the_loop_that_was_written(
+    rows: int, threads: int, sizes: Literal["specialize", "symbolic"], tmp_path: Path
+) -> None:
+    """Nothing is written beyond the last row: a launch, too, counts groups of rows. It counted
+    rows, of which each thread then wrote as many groups.
+    """
+    shape = "n, 30" if sizes == "symbolic" else f"{rows}, 30"
+    spec = tmp_path / "rows.yaml"
+    spec.write_text(
+        "xlac: 1\nmodel: rows\ndims: {n: {min: 1, max: 1024}}\n"
+        f"inputs: {{x: 'f32[{shape}]'}}\n"
+        "graph: {y: 'softmax(x, axis=-1)', z: 'logsumexp(x, axis=-1)'}\noutputs: [y, z]\n"
+    )
+    model = xlac.compile(spec, target="cpu", threads=threads, sizes=sizes)
+    x = np.random.default_rng(rows).standard_normal((rows, 30)).astype(np.float32)
+    y, z = (np.full(3 * size, 99, np.float32) for size in (rows * 30, rows))
+    out = {"y": y[: rows * 30].reshape(rows, 30), "z": z[:rows]}
+    for _ in range(8):
+        model.run({"x": x}, out=out)
+    wanted = np.exp(x - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(out["y"], wanted / wanted.sum(-1, keepdims=True), 1e-5)
+    assert (y[rows * 30 :] == 99).all() and (z[rows:] == 99).all()

@@ -13,6 +13,8 @@ Python.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xlac_cpu.emit import exchange, layout, stamp
 from xlac_cpu.emit.launches import Launching
 from xlac_cpu.emit.spelling import memory
@@ -49,6 +51,7 @@ class ProgramWriter:
         self,
         program: Program,
         symbols: dict[Kernel, str],
+        legal: Mapping[Kernel, Kernel],
         threads: int,
         declarations: dict[str, None],
         style: Style,
@@ -56,9 +59,12 @@ class ProgramWriter:
         stop_checks: StopChecks | None = None,
         name: str = "run",
     ) -> None:
-        """`name` is the function that runs the program's steps."""
+        """`symbols` are the functions of the program's kernels, `legal` the kernels as which these
+        were written; `name` is the function that runs the program's steps.
+        """
         self.watch, self.name = Watch(stop_checks or StopChecks(program)), name
         self.program, self.symbols, self.threads = program, symbols, threads
+        self.legal = legal
         self.places, self.ahead = places or layout.places(program), places is not None
         self.declarations, self.style = declarations, style
         self.numbers = numbered(program)  # of the Python functions that steps call

@@ -60,7 +60,7 @@ class Launching(StopCheckWriter):
             pointers.append("@never" if self.watch.committed else self.stop)
         given = [f"ptr {p}" for p in pointers] + [f"i64 {size}" for size in sizes]
         kinds = ["ptr"] * len(pointers) + ["i64"] * len(sizes)
-        loop = kernel.parallel if self.driver.threads > 1 else None
+        loop = self.driver.legal[kernel].parallel if self.driver.threads > 1 else None
         if loop is not None:
             kinds += ["i64", "i64"]
         self.driver.called.setdefault(symbol, ", ".join(kinds))
@@ -76,8 +76,7 @@ class Launching(StopCheckWriter):
             worth = w.op(f"icmp sge i64 {most}, 2")
             self.fork(symbol, given, start, stop, size, chunks, worth, stop_checks)
         else:
-            division = split(step, self.driver.threads)
-            assert division is not None
+            division = split(step, loop, self.driver.threads)
             if division.chunks > 1:
                 start, stop, size, chunks = map(
                     str, (division.start, division.stop, division.size, division.chunks)

@@ -61,6 +61,7 @@ def emit(
         main = driver.ProgramWriter(
             part,
             symbols,
+            legal,
             target.threads,
             group.declarations,
             style,

@@ -44,14 +44,12 @@ def most_chunks(kernel: Kernel, threads: int) -> int:
     return threads * min(MOST, max(LEAST, int(work / WORTH / threads)))
 
 
-def split(launch: Launch, threads: int) -> LaunchDivision | None:
+def split(launch: Launch, loop: For, threads: int) -> LaunchDivision:
     """The chunks of a parallel kernel with known sizes, one chunk if parallel execution does not
-    pay; None for a serial kernel.
+    pay. `loop` is the parallel loop of the function that was written for the kernel, which need
+    not be that of the kernel.
     """
     kernel = launch.kernel
-    loop = kernel.parallel
-    if loop is None:
-        return None
     sizes = {
         v.name: n for v, n in zip(kernel.sizes, launch.sizes, strict=True) if isinstance(n, int)
     }
