@@ -189,7 +189,7 @@ HOSTILE: dict[str, Any] = {
     "data": ["a", ["relative.npz"], ["x=../y.npy"], ["/a\0b"], [None], {}], "validate": [[7]],
     "columns": [[[]]], "best": [3], "merge": ["yes", 1], "accumulate": [0, 2**40],
     "spec": ["m.yaml", 1], "max_memory": [7, "a b"], "precision": ["wild"], "allow_outside": [True],
-    "shell": ["rm"],
+    "schedule": ["s.yaml", 3], "shell": ["rm"],
 }  # fmt: skip
 
 

@@ -262,7 +262,7 @@ def test_a_run_names_its_spec_and_no_code(
 def test_a_run_goes_on_as_it_was_compiled(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Target, sizes and memory are those of the run, unless others are given."""
+    """Target, sizes, schedules and memory are those of the run, unless others are given."""
     asked: list[dict[str, Any]] = []
 
     def recorded(spec: Any, tell: Any, **options: Any) -> Trainer:
@@ -272,10 +272,16 @@ def test_a_run_goes_on_as_it_was_compiled(
     monkeypatch.setattr(xlac, "trainer", recorded)
     spec, run = str(small / "small.yaml"), str(tmp_path / "run")
     begun = ["train", spec, "--data", str(small / "data.npz"), "-o", run, "--epochs", "1"]
-    assert status([*begun, "-t", "reference", "--dim", "n=1..20", "--max-memory", "1M"]) == 0
+    schedules = tmp_path / "tuned.yaml"
+    schedules.write_text("schedules: {}\n")
+    tuned = ["--tuning", os.path.relpath(schedules)]
+    assert (
+        status([*begun, "-t", "reference", "--dim", "n=1..20", "--max-memory", "1M", *tuned]) == 0
+    )
     assert status(["train", spec, "--resume", run, "--epochs", "2"]) == 0
     assert asked[1] == asked[0]
     assert (asked[0]["target"], asked[0]["max_memory"]) == ("reference", "1M")
+    assert asked[0]["schedules"] == str(schedules)
     given = ["--dim", "n=1..20", "--max-memory", "2M"]
     assert status(["train", spec, "--resume", run, "--epochs", "3", *given]) == 0
     assert asked[2] == {**asked[0], "max_memory": "2M"}

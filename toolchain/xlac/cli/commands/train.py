@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.numbers import FiniteRange
-from xlac.cli.options import memory_option, spec_options, target_options
+from xlac.cli.options import memory_option, schedule_option, spec_options, target_options
 from xlac.cli.runs.rank import mesh_option
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ KEPT = tuple(
 )
 """Options that a resumed run keeps where they are not given again."""
 COMPILED = tuple(
-    ("target threads dim sets cpu triple arch precision checked checks max_memory").split()
+    ("target threads dim sets cpu triple arch precision checked checks max_memory schedule").split()
 )
 """Those of them that affect how steps are compiled, and so the bits of results."""
 USUAL = {
@@ -43,6 +43,7 @@ USUAL = {
 @partial(spec_options, required=False)
 @target_options
 @memory_option
+@schedule_option
 @click.option(
     "--data",
     multiple=True,
@@ -191,6 +192,8 @@ def prepared(
     kept = {name: given.pop(name) for name in KEPT}
     settings = settled(kept, before)
     given |= as_compiled(before)
+    if given["schedule"] is not None:
+        given["schedule"] = absolute(str(given["schedule"]))
     if not settings["data"]:
         raise click.UsageError("give the training data with --data")
     if settings["epochs"] is None and settings["max_steps"] is None:
@@ -210,12 +213,7 @@ def prepared(
     data_files = {n: [absolute(text) for text in settings[n]] for n in ("data", "validate")}
     compile_options = {name: given[name] for name in COMPILED}
     spec = {"spec": absolute(str(given["spec"]))} if given["spec"] else {}
-    asked = {
-        **spec,
-        **compile_options,
-        **settings,
-        **data_files,
-    }  # valid from any working directory
+    asked = {**spec, **compile_options, **settings, **data_files}  # from any working directory
     if not quiet:
         RunFolder(place, options.keep).check(resume is not None)
     loop = TrainingLoop(trainer, data, validate, options, place, report, asked)

@@ -62,6 +62,7 @@ class RunDescription(Strict):
     checked: bool = False
     checks: Word | None = None
     max_memory: Word | None = None
+    schedule: Annotated[Line, AfterValidator(_absolute)] | None = None
     data: Paths = []
     validate_on: Paths = Field(default=[], alias="validate")
     columns: Lines = []
