@@ -83,7 +83,9 @@ test-tf: $(VENV)/.tested $(KERAS_VENV)/.installed ## functions of TensorFlow and
 
 test-keras: $(VENV)/.tested $(KERAS_VENV)/.installed ## every layer of Keras and keras.applications beside Keras, which has an environment of its own; converts the latter for TensorFlow Lite too: hours, and goes on where it was stopped
 	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check scipy $(DISTRIBUTIONS) -e .
+	$(KERAS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps tf_keras  # it would install a second TensorFlow
 	PYTHONPATH=tests/keras $(KERAS_VENV)/bin/python tests/keras/record.py --check
+	$(KERAS_VENV)/bin/python tests/keras/record_keras2.py --check
 	$(BIN)/python tests/keras/each_application.py out/applications $(KERAS_VENV)/bin/python
 	$(BIN)/python -m pytest --all tests/keras
 

@@ -225,6 +225,9 @@ def models() -> None:
     one("shared", (4,), lambda x: shared(shared(x)) + x)
     inner = keras.Sequential([L.Dense(3), L.Dropout(0.1), L.Dense(4)])
     one("nested", (4,), lambda x: inner(inner(x)))
+    x = keras.Input((4,))
+    twins = keras.Model(x, [L.Dense(4)(x), L.Dense(3)(x)], name="twins")
+    one("nested_output", (4,), lambda x: [*twins(twins(x)[0]), L.Dense(2)(twins(x)[1])])
     one("two_outputs", (4,), lambda x: [L.Dense(3)(x), L.Dense(2, name="score")(x)])
     one("open", (None, 4), lambda x: L.Conv1D(3, 3, padding="same")(x))
 

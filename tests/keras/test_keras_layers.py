@@ -21,8 +21,10 @@ from xlac.ir.verify import verify
 LIMIT = 2e-6  # of the largest result
 WIDER = {"MelSpectrogram_default": 1e-5}
 """Keras computes its triangles of frequencies in f32, those of one or two frequencies to 3e-4."""
+OF_KERAS_2 = ("LocallyConnected1D", "LocallyConnected2D", "ThresholdedReLU")
+"""Their cases are in test_keras2_files.py."""
 ALIKE = {
-    "InputLayer", "StochasticDepth", "LayerScale", "CustomScaleLayer", *RANDOM,
+    *OF_KERAS_2, "InputLayer", "StochasticDepth", "LayerScale", "CustomScaleLayer", *RANDOM,
     *(f"Convolution{n}D" for n in (1, 2, 3)), *(f"Convolution{n}DTranspose" for n in (1, 2, 3)),
     "SeparableConvolution1D", "SeparableConvolution2D", "SpatialDropout1D", "SpatialDropout3D",
 }  # fmt: skip

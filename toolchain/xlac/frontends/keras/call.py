@@ -12,7 +12,7 @@ from xlac.frontends.keras.config import LayerConfig, layer_of, sequence
 from xlac.frontends.keras.file.malformed import MalformedKerasFile
 from xlac.frontends.keras.file.weights import Fits, WeightStore
 from xlac.frontends.keras.masks import Mask
-from xlac.frontends.keras.registry import ACTIVATIONS, LAYERS
+from xlac.frontends.keras.registry import ACTIVATIONS, LAYERS, OLD_ACTIVATIONS
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
@@ -175,11 +175,13 @@ class LayerCall:
             if isinstance(inner, str) and module.partition(".")[0] in ("keras", "builtins"):
                 named = inner
             else:
-                layer = layer_of(named, name)
+                layer = layer_of(named, name, self.layer.old)
                 return lambda x: self.importer.one(layer, self.path, self.store, x)
         if named not in ACTIVATIONS:
             hint = nearest(str(named), tuple(ACTIVATIONS), "see docs/KERAS.md")
             self.unsupported(f"the {name} {named!r} is not supported", hint)
+        if self.layer.old and named in OLD_ACTIVATIONS:
+            return OLD_ACTIVATIONS[named]
         return ACTIVATIONS[named]
 
     # ---- weights ---------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ class LayerCall:
     def inner(self, name: str = "layer") -> LayerConfig:
         """A layer of the configuration."""
         try:
-            return layer_of(self.get(name), f"its {name}")
+            return layer_of(self.get(name), f"its {name}", self.layer.old)
         except MalformedKerasFile as error:
             self.fail(str(error))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xlac.frontends.keras.file.malformed import MalformedKerasFile
 
 LAYERS = 20_000  # the most layers of one model
+LAMBDAS = ("TFOpLambda", "SlicingOpLambda")
+"""The layers that Keras 2 makes of functions of TensorFlow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,10 @@ class TensorRef:
     call: int
     result: int
 
+    def before(self) -> TensorRef:
+        """The same result of the call before: of an inner model, whose first call is its making."""
+        return replace(self, call=max(self.call - 1, 0))
+
 
 @dataclass(frozen=True, slots=True)
 class CallConfig:
@@ -26,6 +32,17 @@ class CallConfig:
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+
+    def counted(self, inner: set[str]) -> CallConfig:
+        """The call with the calls of inner models counted from 0; Keras 2 counts from 1."""
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, TensorRef):
+                return value.before() if value.layer in inner else value
+            return [moved(part) for part in value] if isinstance(value, list) else value
+
+        kwargs = {name: moved(value) for name, value in self.kwargs.items()}
+        return CallConfig(tuple(moved(value) for value in self.args), kwargs)
 
     def refs(self) -> list[TensorRef]:
         """All tensors among the arguments, in order."""
@@ -50,16 +67,20 @@ class LayerConfig:
     name: str
     config: Mapping[str, Any]
     calls: tuple[CallConfig, ...] = ()
+    old: bool = False  # written by Keras 2
 
     @property
     def custom(self) -> bool:
         """Whether its class is not Keras's own."""
         home = self.module.partition(".")[0]
-        return home not in ("", "keras", "keras_core", "tensorflow") or ">" in self.registered
+        homes = ("", "keras", "keras_core", "tf_keras", "tensorflow")
+        return home not in homes or ">" in self.registered
 
     @property
     def operation(self) -> bool:
         """Whether it is a function of keras.ops, not a layer."""
+        if self.kind in LAMBDAS:
+            return True
         if self.module:
             return ".ops." in self.module or self.module.startswith("keras.ops")
         return "trainable" not in self.config and "dtype" not in self.config
@@ -70,8 +91,10 @@ class LayerConfig:
         return self.kind in ("Functional", "Sequential", "Model") and "layers" in self.config
 
 
-def layer_of(value: Any, place: str) -> LayerConfig:
-    """A layer or model from JSON. Raises MalformedKerasFile; `place` says where it is."""
+def layer_of(value: Any, place: str, old: bool = False) -> LayerConfig:
+    """A layer or model from JSON. Raises MalformedKerasFile; `place` says where it is, `old`
+    whether Keras 2 wrote it.
+    """
     if not isinstance(value, dict) or not isinstance(value.get("class_name"), str):
         raise MalformedKerasFile(f"{place} is not a layer")
     config = value.get("config")
@@ -91,6 +114,7 @@ def layer_of(value: Any, place: str) -> LayerConfig:
         name,
         config,
         tuple(_call(call, f"{place} '{name}'") for call in inbound),
+        old,
     )
 
 
@@ -99,19 +123,29 @@ def layers_of(model: LayerConfig, place: str) -> list[LayerConfig]:
     listed = model.config["layers"]
     if not isinstance(listed, list) or not 0 < len(listed) <= LAYERS:
         raise MalformedKerasFile(f"{place} has no list of 1 to {LAYERS} layers")
-    layers = [layer_of(value, f"{place}, layer {n},") for n, value in enumerate(listed)]
+    layers = [layer_of(v, f"{place}, layer {n},", model.old) for n, v in enumerate(listed)]
     if len({layer.name for layer in layers}) < len(layers):
         raise MalformedKerasFile(f"{place} has two layers with the same name")
-    return layers
+    if not model.old:
+        return layers
+    inner = {layer.name for layer in layers if layer.model}
+    return [replace(layer, calls=tuple(c.counted(inner) for c in layer.calls)) for layer in layers]
 
 
 def ends_of(model: LayerConfig, side: str, place: str) -> list[TensorRef]:
     """The `input_layers` or `output_layers` of a model, in order. Raises MalformedKerasFile."""
     refs: list[TensorRef] = []
+    kinds = ("Functional", "Model", "Sequential") if model.old else ("Functional", "Model")
+    inner = {
+        layer.get("name") or (layer.get("config") or {}).get("name")
+        for layer in model.config["layers"]
+        if isinstance(layer, dict) and layer.get("class_name") in kinds
+    }
 
     def collect(value: Any) -> None:
         if _is_ref(value):
-            refs.append(TensorRef(value[0], value[1], value[2]))
+            ref = TensorRef(value[0], value[1], value[2])
+            refs.append(ref.before() if ref.layer in inner else ref)
         elif isinstance(value, list | dict):
             for part in value.values() if isinstance(value, dict) else value:
                 collect(part)
@@ -143,17 +177,36 @@ def _call(value: Any, place: str) -> CallConfig:
             {str(k): _argument(a, place) for k, a in kwargs.items()},
         )
     # of Keras 2: a list of [layer, call, result, other arguments], or one of them
+    if _is_constant(value):
+        return CallConfig((value[2],), _others(value[3], place))
     listed = [value] if _is_ref(value) else value
     if not isinstance(listed, list) or not all(map(_is_ref, listed)):
         raise MalformedKerasFile(f"{place} has a call that is not a list of tensors")
     refs = [TensorRef(*ref[:3]) for ref in listed]
     others = [ref[3] for ref in listed if len(ref) == 4 and isinstance(ref[3], dict)]
-    kwargs = {
-        str(k): TensorRef(*a[:3]) if _is_ref(a) else _argument(a, place)
-        for other in others
-        for k, a in other.items()
-    }
+    kwargs = {k: a for other in others for k, a in _others(other, place).items()}
     return CallConfig((refs[0] if len(refs) == 1 else refs,), kwargs)
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether the first argument of a call of Keras 2 is no tensor."""
+    return (
+        isinstance(value, list)
+        and len(value) == 4
+        and value[:2] == ["_CONSTANT_VALUE", -1]
+        and isinstance(value[3], dict)
+    )
+
+
+def _others(value: dict[Any, Any], place: str) -> dict[str, Any]:
+    """The other arguments of a call of Keras 2."""
+
+    def made(part: Any) -> Any:
+        if _is_ref(part):
+            return TensorRef(*part[:3])
+        return [made(p) for p in part] if isinstance(part, list) else _argument(part, place)
+
+    return {str(name): made(part) for name, part in value.items()}
 
 
 def _argument(value: Any, place: str) -> Any:

@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import xlac.frontends.keras.keras2
 import xlac.frontends.keras.layers  # noqa: F401 - registers the builders
 from xlac.frontends.importing.model_importer import MissingValue, ModelImporter
 from xlac.frontends.importing.state_variables import StateVariables
 from xlac.frontends.keras.arguments import check_arguments
 from xlac.frontends.keras.call import LayerCall, UnsupportedLayer
+from xlac.frontends.keras.config import LAMBDAS as OF_TENSORFLOW
 from xlac.frontends.keras.config import CallConfig, LayerConfig, TensorRef, ends_of, layers_of
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
 from xlac.frontends.keras.file.weights import WeightStore
 from xlac.frontends.keras.masks import Masks
 from xlac.frontends.keras.order import ordered
 from xlac.frontends.keras.refused import reason
-from xlac.frontends.keras.registry import LAYERS, OPERATIONS
+from xlac.frontends.keras.registry import LAMBDAS, LAYERS, OPERATIONS
 from xlac.frontends.keras.snake_case import snake_case
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, ShapeError
@@ -227,6 +229,13 @@ def _is_known(layer: LayerConfig) -> bool:
 
 
 def _function(layer: LayerConfig) -> Any:
+    if layer.kind in OF_TENSORFLOW:
+        name = layer.config.get("function", "__operators__.getitem")
+        if name in LAMBDAS:
+            return LAMBDAS[name]
+        raise UnsupportedLayer(
+            f"the function tf.{name} is not supported", hint="docs/KERAS.md lists what is"
+        )
     if layer.kind not in OPERATIONS:
         raise UnsupportedLayer(
             f"the function {layer.kind} of keras.ops is not supported",
@@ -237,6 +246,8 @@ def _function(layer: LayerConfig) -> Any:
 
 def _options(layer: LayerConfig, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a function: of its configuration, without a policy, and of its call."""
+    if layer.kind in OF_TENSORFLOW:
+        return dict(kwargs)
     given = {k: v for k, v in layer.config.items() if k != "name"}
     if not isinstance(given.get("dtype"), str):
         given.pop("dtype", None)

@@ -33,8 +33,8 @@ DTYPES = {
 def read(path: Path, dims: Mapping[str, DimValue], params: Mapping[str, object]) -> Model:
     """The model. Raises SourceError with every problem."""
     try:
-        config, store = opened(path)
-        return _KerasReading(path, layer_of(config, "the model"), store, dims, params).model()
+        config, store, old = opened(path)
+        return _KerasReading(path, layer_of(config, "the model", old), store, dims, params).model()
     except UnsafeKerasFile as error:
         raise SourceError(Diagnostic("XL7604", f"{path}: {error}")) from None
     except MalformedKerasFile as error:

@@ -9,9 +9,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import xlac.frontends.keras.keras2
 import xlac.frontends.keras.layers  # noqa: F401 - registers the layers
 from xlac.frontends.keras.refused import REFUSED
-from xlac.frontends.keras.registry import ACTIVATIONS, LAYERS, OPERATIONS
+from xlac.frontends.keras.registry import ACTIVATIONS, LAMBDAS, LAYERS, OPERATIONS
 
 BEGIN, END = "<!-- layers -->", "<!-- end of layers -->"
 
@@ -25,6 +26,7 @@ def table() -> str:
     listing += [
         (f"**Activations** ({len(ACTIVATIONS)})", sorted(ACTIVATIONS)),
         (f"**Functions of keras.ops** ({len(OPERATIONS)})", sorted(OPERATIONS)),
+        (f"**Functions of TensorFlow**, in files of Keras 2 ({len(LAMBDAS)})", sorted(LAMBDAS)),
     ]
     lines: list[str] = []
     for title, names in listing:

@@ -20,6 +20,10 @@ OPERATIONS: dict[str, Callable[..., Results]] = {}
 """Functions of keras.ops by the names of their classes; they take the arguments of Keras's."""
 ACTIVATIONS: dict[str, Callable[[Node], Node]] = {}
 """Activations by name."""
+OLD_ACTIVATIONS: dict[str, Callable[[Node], Node]] = {}
+"""Those that are other functions in Keras 2."""
+LAMBDAS: dict[str, Callable[..., Results]] = {}
+"""Functions of TensorFlow, which models of Keras 2 call, by name; they take its arguments."""
 
 
 def _registered(table: dict[str, Any], names: tuple[str, ...], builder: B) -> B:
@@ -43,3 +47,13 @@ def operation(*names: str) -> Callable[[B], B]:
 def activation(*names: str) -> Callable[[B], B]:
     """Registers activations."""
     return lambda builder: _registered(ACTIVATIONS, names, builder)
+
+
+def old_activation(*names: str) -> Callable[[B], B]:
+    """Registers activations of Keras 2."""
+    return lambda builder: _registered(OLD_ACTIVATIONS, names, builder)
+
+
+def function_of_tensorflow(*names: str) -> Callable[[B], B]:
+    """Registers functions of TensorFlow."""
+    return lambda builder: _registered(LAMBDAS, names, builder)

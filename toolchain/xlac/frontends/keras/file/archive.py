@@ -14,19 +14,21 @@ from xlac.frontends.keras.file.hdf5 import Hdf5File
 from xlac.frontends.keras.file.malformed import MalformedKerasFile, UnsafeKerasFile
 from xlac.frontends.keras.file.weights import FlatWeights, TreeWeights, WeightStore
 
-CONFIG, WEIGHTS = "config.json", "model.weights.h5"
+CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"
 MEMBERS = 100_000  # the most members of an archive
 TEXT_BYTES = 1 << 27  # the most of the configuration
 EXPANSION, FREE_BYTES = 16, 1 << 26
 """A member may unpack to EXPANSION times the archive's bytes, plus FREE_BYTES."""
 
 
-def opened(path: Path) -> tuple[Any, WeightStore]:
-    """The configuration of a model's file as JSON, and its weights. Raises MalformedKerasFile."""
+def opened(path: Path) -> tuple[Any, WeightStore, bool]:
+    """The configuration of a model's file as JSON, its weights, and whether Keras 2 wrote it.
+    Raises MalformedKerasFile.
+    """
     return _archive(path) if path.suffix.lower() == ".keras" else _single(path)
 
 
-def _archive(path: Path) -> tuple[Any, WeightStore]:
+def _archive(path: Path) -> tuple[Any, WeightStore, bool]:
     size = path.stat().st_size
     try:
         with zipfile.ZipFile(path) as held:
@@ -39,7 +41,15 @@ def _archive(path: Path) -> tuple[Any, WeightStore]:
     except Exception as error:  # malformed archives raise many kinds in zipfile, zlib and lzma
         raise MalformedKerasFile(f"it is not a zip archive that can be read: {error}") from None
     file = Hdf5File(parts[1])
-    return _json(parts[0]), TreeWeights(file, file.root, partial(_asset, path))
+    told = _asset(path, METADATA)
+    metadata = {} if told is None else _json(told)
+    version = metadata.get("keras_version") if isinstance(metadata, dict) else None
+    store = TreeWeights(file, file.root, partial(_asset, path))
+    return _json(parts[0]), store, _is_old(version)
+
+
+def _is_old(version: Any) -> bool:
+    return isinstance(version, str) and version.startswith(("1.", "2."))
 
 
 def _asset(path: Path, name: str) -> str | None:
@@ -70,14 +80,15 @@ def _member(
     return held.read(members[name])
 
 
-def _single(path: Path) -> tuple[Any, WeightStore]:
+def _single(path: Path) -> tuple[Any, WeightStore, bool]:
     file = Hdf5File(path)
     text = file.text(file.root, "model_config")
     if text is None:
         raise MalformedKerasFile(
             "it has weights alone and no configuration: save the whole model, by model.save"
         )
-    return _json(text[:TEXT_BYTES]), FlatWeights.of(file)
+    version = file.text(file.root, "keras_version")
+    return _json(text[:TEXT_BYTES]), FlatWeights.of(file), _is_old(version)
 
 
 def _json(text: str | bytes) -> Any:

@@ -56,8 +56,9 @@ class TreeWeights:
         return self.file.array(held, name) if array is None else array
 
     def child(self, attribute: str, fits: Fits) -> TreeWeights:
-        """The group of an attribute, a path."""
+        """The group of an attribute, a path; in files of Keras 2 its name may begin with `_`."""
         at = _inside(self.file, self.at, attribute)
+        at = _inside(self.file, self.at, f"_{attribute}") if at is None else at
         return replace(self, at=at, path=f"{self.path}/{attribute}")
 
     def layer(self, name: str, kind: str) -> TreeWeights:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlac.frontends.keras.call import LayerCall
-from xlac.frontends.keras.registry import activation, layer
+from xlac.frontends.keras.registry import activation, layer, old_activation
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
@@ -45,6 +45,12 @@ for _names, _operation in (
 _named("leaky_relu", "leaky_relu", alpha=0.2)
 _named("softmax", "softmax", axis=-1)
 _named("log_softmax", "log_softmax", axis=-1)
+
+
+@old_activation("hard_sigmoid")
+def steep_hard_sigmoid(x: Node) -> Node:
+    """0.2 x + 0.5 between 0 and 1; Keras 3 has x / 6 + 0.5."""
+    return build.apply1("hardsigmoid", x, alpha=0.2, beta=0.5)
 
 
 @activation("hard_tanh")
@@ -125,6 +131,13 @@ def relu(call: LayerCall) -> Node:
     below = build.mul(build.sub(x, start), slope)
     y = build.select(build.compare(x, "gt" if start else "ge", start), x, below)
     return y if most is None else build.minimum(y, call.number("max_value"))
+
+
+@layer("ThresholdedReLU")
+def thresholded_relu(call: LayerCall) -> Node:
+    """x above `theta`, else 0: a layer of Keras 2."""
+    x, theta = call.floats(call.x), call.number("theta", 1.0)
+    return build.mul(x, build.cast(build.compare(x, "gt", build.like(theta, x)), x.type.dtype))
 
 
 @layer("LeakyReLU")

@@ -150,10 +150,12 @@ def _cells(call: LayerCall) -> list[RecurrentCell]:
     configs = cell if isinstance(cell, list) else [cell]
     folder = "cell/cells" if isinstance(cell, list) else ""
     try:
-        layers = [layer_of(config, "its cell") for config in configs]
+        layers = [layer_of(config, "its cell", call.layer.old) for config in configs]
         if len(layers) == 1 and layers[0].kind == "StackedRNNCells":
             folder = "cell/cells"
-            layers = [layer_of(c, "its cell") for c in layers[0].config.get("cells") or ()]
+            layers = [
+                layer_of(c, "its cell", call.layer.old) for c in layers[0].config.get("cells") or ()
+            ]
     except MalformedKerasFile as error:
         call.fail(str(error))
     if not layers:
