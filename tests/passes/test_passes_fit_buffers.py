@@ -139,6 +139,37 @@ def test_sorts_by_a_body_that_compares_few() -> None:
     check(graph_of(*(pick(sort, n) for n in range(4))), CPU, 5)
 
 
+def lexicographic(dtypes: Sequence[DType]) -> Graph:
+    """Whether the first of two goes before the second: by the sum of the first two numbers of each,
+    which no keys say, then by the others in turn.
+    """
+    pairs = [param(f"x{n}{side}", (), dtype) for n, dtype in enumerate(dtypes) for side in (0, 1)]
+    sides = [list(pairs[side::2]) for side in (0, 1)]
+    keys = [(build.add(*side[:2]), *side[2:]) for side in sides]
+    before = build.compare(keys[0][-1], "lt", keys[1][-1])
+    for a, b in reversed(list(zip(*keys, strict=True))[:-1]):
+        before = build.select(build.compare(a, "eq", b), before, build.compare(a, "gt", b))
+    return Graph("before", tuple(pairs), {"yes": before})
+
+
+@pytest.mark.parametrize("target", [CPU, GPU], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("shape", [(2, 1), (2, 0), (3, 7), (1, 64), (2, 100)], ids=str)
+@pytest.mark.parametrize("kept", [None, 1])
+@pytest.mark.sampled(6)
+def test_sorts_by_a_body_that_compares_many(
+    target: Target, shape: tuple[int, int], kept: int | None
+) -> None:
+    dtypes = (I32, I32, DType.U8, I32, DType.I16)
+    if kept is not None and kept > shape[1]:
+        pytest.skip("there are not as many elements")
+    xs = [param(f"x{n}", shape, dtype) for n, dtype in enumerate(dtypes)]
+    xs.append(param("moved", shape))
+    read, moved = lexicographic(dtypes), [param(f"moved{side}", ()) for side in (0, 1)]
+    body = Graph("before", (*read.inputs, *moved), read.outputs)
+    sort = Node.of(Sort(1, body=body, kept=kept), *xs)
+    check(graph_of(*(pick(sort, n) for n in range(len(xs)))), target, 5)
+
+
 @pytest.mark.parametrize("target", [CPU, GPU], ids=["cpu", "gpu"])
 def test_reductions_of_many_tensors_read_one(target: Target) -> None:
     count = 5

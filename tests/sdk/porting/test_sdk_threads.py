@@ -110,3 +110,34 @@ def test_a_call_from_c_waits_for_that_of_another_thread(
     flag = ctypes.c_int.in_dll(executable.library, "device_begun")
     for made in by_two_threads(executable, case, lambda: bool(flag.value)):
         np.testing.assert_array_equal(made, wanted)
+
+
+@needs_cc
+def test_a_context_in_use_refuses_another_thread(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever it calls; nothing is changed, and the context is free again when the call ends."""
+    monkeypatch.setattr(hosted_slate, "DRIVER", one_thread(hosted_slate.DRIVER))
+    program, case = loaded(HostedSlate(), tmp_path)
+    assert isinstance(program, HostProgram)
+    wanted: list[Array | BaseException] = []
+    thread = threading.Thread(target=lambda: wanted.append(called(program, case)))
+    thread.start()
+    flag = ctypes.c_int.in_dll(program.library, "device_begun")
+    while thread.is_alive() and not flag.value:
+        time.sleep(0.001)
+    (slot,) = case.program.outputs
+    made = np.full(slot.extents({}), 7, slot.dtype.numpy)
+    arrays = [*case.inputs.values(), made]
+    statuses = [
+        program.call("run", program.context, *(ctypes.c_void_p(a.ctypes.data) for a in arrays)),
+        program.call("reset", program.context),
+    ]
+    told = program.text("message", program.context)
+    assert thread.is_alive(), "the first call ended before the second began"
+    thread.join()
+    assert [program.text("status_text", status) for status in statuses] == [
+        "another thread's call uses the context"
+    ] * 2
+    assert (made == 7).all() and not told
+    np.testing.assert_array_equal(wanted[0], called(program, case))

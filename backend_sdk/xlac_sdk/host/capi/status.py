@@ -44,6 +44,7 @@ class DeviceStatus(StatusCode):
 
     NO_MEMORY = 15, "the host has no memory left"
     DEVICE_FAILED = 16, "the device or its driver failed"
+    BUSY = 20, "another thread's call uses the context"
 
 
 class StateStatus(StatusCode):

@@ -4,6 +4,7 @@ results becomes several.
     concat(a, b, c, d, e)        >>  concat(concat(a, b, c), d, e)
     dyn_slice(x, i, j, k)        >>  dyn_slice(x, s[0], s[1], s[2]), where s = concat(i, j, k)
     sort(key, a, b, c)           >>  place = sort(key, iota), then a, b and c taken at place
+    sort(a, b, c, d, body=f)     >>  place = scan(distances, iota): neighbours in a network compared
 
 It runs last, since simplification merges concatenations. Fusion computes what this pass took apart
 in kernels of their own, where one would read too much (`fusion/buffers.py`).
@@ -17,7 +18,8 @@ from dataclasses import replace
 from xlac.ir.dims import size_hint, upper_bound
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ops import build
-from xlac.ops.control.control import Pick
+from xlac.ops.control.control import Pick, Scan
+from xlac.ops.control.lifting import lifted
 from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.reduction.window import Window
@@ -72,8 +74,8 @@ class _Divider:
                 first = 1 if isinstance(op, DynSlice) else 2
                 return node.with_inputs((*xs[:first], *self.packed(xs[first:])))
             case Sort():
-                if (results := self.sorted_apart(op, xs)) is not None:
-                    self.results[old] = results
+                if (order := self.order(op, xs)) is not None:
+                    self.results[old] = [taken_along(x, order, op.axis) for x in xs]
                 return node
         return node.with_inputs(tuple(self.packed(xs)))
 
@@ -92,31 +94,70 @@ class _Divider:
                 made[x] = build.reshape(build.cut(whole, 0, number, number + 1), x.shape)
         return [made.get(x, x) for x in xs]
 
-    def sorted_apart(self, op: Sort, xs: Sequence[Node]) -> Sequence[Node] | None:
-        """The results of a sort: the places of the elements in their order, and each tensor taken
-        there. Without a body a sort is one by each key, the last first, as sorts are stable.
+    def order(self, op: Sort, xs: Sequence[Node]) -> Node | None:
+        """The places of a sort's elements in their order. Without a body a sort is one by each key,
+        the last first, as sorts are stable.
         """
-        most = upper_bound(xs[0].shape[op.axis])
-        dtype = DType.I32 if most < 1 << 31 else DType.I64
-        line = build.apply1("iota", shape=xs[0].shape, axis=op.axis, dtype=dtype)
+        line = build.apply1("iota", shape=xs[0].shape, axis=op.axis, dtype=_counting(op, xs))
         if op.body is not None:
             keys = [n for n in range(len(xs)) if _reads(op.body, n)]
-            if 2 * (len(keys) + 1) > self.most:
-                return None
+            compared = [xs[n] for n in keys]
             body = op.body
-            given = [body.inputs[2 * n + side] for n in keys for side in (0, 1)]
+            given = tuple(body.inputs[2 * n + side] for n in keys for side in (0, 1))
+            body = replace(body, inputs=given)
+            if 2 * (len(keys) + 1) > self.most:
+                return _by_network(op, body, compared, line)
             extra = [Node.of(Param(f"line{n}", line.type.with_shape(()))) for n in range(2)]
             sort = replace(op, body=replace(body, inputs=(*given, *extra)))
-            order = build.results(Node.of(sort, *(xs[n] for n in keys), line))[-1]
-        elif self.most < PAIR:
+            return build.results(Node.of(sort, *compared, line))[-1]
+        if self.most < PAIR:
             return None
-        else:
-            order = line
-            for n in reversed(range(op.keys)):
-                key = xs[n] if order is line else taken_along(xs[n], order, op.axis)
-                sort = replace(op, keys=1, kept=op.kept if n == 0 else None)
-                order = build.results(Node.of(sort, key, order))[-1]
-        return [taken_along(x, order, op.axis) for x in xs]
+        order = line
+        for n in reversed(range(op.keys)):
+            key = xs[n] if order is line else taken_along(xs[n], order, op.axis)
+            sort = replace(op, keys=1, kept=op.kept if n == 0 else None)
+            order = build.results(Node.of(sort, key, order))[-1]
+        return order
+
+
+def _counting(op: Sort, xs: Sequence[Node]) -> DType:
+    """The type of places along a sort's axis."""
+    return DType.I32 if upper_bound(xs[0].shape[op.axis]) < 1 << 31 else DType.I64
+
+
+def _by_network(op: Sort, body: Graph, xs: Sequence[Node], line: Node) -> Node:
+    """The order of elements by a body that compares any number of tensors, as a network of
+    comparisons (bitonic, its first distances mirrored): n elements in lg n (lg n + 1) / 2 steps,
+    each of which compares every element with its partner and keeps one of the two. A partner beyond
+    the end would be the last of all, and stay there.
+    """
+    axis, dtype = op.axis, line.type.dtype
+    size = build.apply1("dim_size", line, axis=axis)
+    distances = []
+    for k in range(1, max(upper_bound(line.shape[axis]) - 1, 0).bit_length() + 1):
+        distances += [(1 << k) - 1, *(1 << j for j in reversed(range(k - 1)))]
+
+    def step(order: Node, distance: Node, end: Node, *values: Node) -> Node:
+        places = build.apply1("iota", shape=line.shape, axis=axis, dtype=dtype)
+        partner = build.apply1("xor", places, build.spread(distance, line.shape, ()))
+        inside = build.compare(partner, "lt", build.spread(end, line.shape, ()))
+        partner = build.select(inside, partner, places)
+        other = taken_along(order, partner, axis)
+        pairs = [(taken_along(x, order, axis), taken_along(x, other, axis)) for x in values]
+        (before,) = lifted(body, [value for pair in pairs for value in pair])
+        (after,) = lifted(body, [value for pair in pairs for value in pair[::-1]])
+        # equal elements keep their order
+        earlier = build.select(after, before, build.compare(order, "lt", other))
+        first = build.apply1("or", before, earlier)
+        lower = build.compare(places, "le", partner)
+        return build.select(build.compare(first, "eq", lower), order, other)
+
+    kinds = [line.type, line.type.with_shape(()), line.type.with_shape(())]
+    steps = build.graph("step", [*kinds, *(x.type for x in xs)], step)
+    scan = Scan(steps, len(distances), 1, 1)
+    end = build.cast(size, dtype)
+    order = Node.of(scan, line, build.constant(distances, dtype), end, *xs)
+    return order if op.kept is None else build.cut(order, axis, 0, op.kept)
 
 
 def buffers(nodes: Iterable[Node]) -> int:

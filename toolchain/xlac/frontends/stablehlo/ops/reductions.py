@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.stablehlo.regions import is_identity, lifted, monoid
+from xlac.frontends.stablehlo.regions import is_identity, monoid
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of, numbers, rebuilt, stored
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
+from xlac.ops.control.lifting import lifted
 from xlac.ops.reduction.reduction import Reduce
 from xlac_sdk.dtypes import DType
 

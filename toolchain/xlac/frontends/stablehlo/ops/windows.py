@@ -9,13 +9,14 @@ from typing import Any
 
 from xlac.frontends.stablehlo.ops.indexing import scattered
 from xlac.frontends.stablehlo.ops.reductions import combination, halves, joined, regrouped
-from xlac.frontends.stablehlo.regions import is_identity, lifted
+from xlac.frontends.stablehlo.regions import is_identity
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import TypedTensor, nodes_of, numbers, stored
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
+from xlac.ops.control.lifting import lifted
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.window import MOST_PLACES, Window
 from xlac.ops.reduction.window_choice import SelectAndScatter
