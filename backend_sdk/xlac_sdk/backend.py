@@ -229,6 +229,11 @@ class MemoryPlace(NamedTuple):
         return int(self.handle) + self.offset
 
 
+CopyEnd = MemoryPlace | memoryview
+Places = tuple[MemoryPlace, ...]
+Sizes = tuple[int, ...]
+
+
 class Device(ABC):
     """A device driven by the host. The SDK's runner (`xlac_sdk.host.runner`) wraps one as an
     Executable.
@@ -245,22 +250,22 @@ class Device(ABC):
 
     @abstractmethod
     def alloc(self, nbytes: int) -> Any:
-        """Allocates device memory, at least one byte, and returns its handle. Raises LimitError if
-        there is not enough.
-        """
+        """Allocates at least a byte, and returns its handle. Raises LimitError if none is left."""
 
     @abstractmethod
-    def copy(
-        self, target: MemoryPlace | memoryview, source: MemoryPlace | memoryview, nbytes: int
-    ) -> None:
+    def copy(self, target: CopyEnd, source: CopyEnd, nbytes: int) -> None:
         """Copies to, from or on the device; ordered after earlier launches. The host's memory, a
         memoryview, is used until the next `sync` ends: it stays alive and unchanged until then.
         """
 
+    def view(self, place: MemoryPlace, nbytes: int) -> memoryview | None:
+        """Bytes of the device's memory as the host sees them after a `sync`, on devices that share
+        theirs with it: what the host copies itself. None for memory that only `copy` reaches.
+        """
+        return None
+
     @abstractmethod
-    def launch(
-        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
-    ) -> None:
+    def launch(self, kernel: Kernel, places: Places, sizes: Sizes) -> None:
         """Runs one kernel, ordered after earlier copies and launches. Its function in C-family text
         is called `dialect.function(kernel.name)`.
         """
@@ -276,18 +281,14 @@ class Device(ABC):
         """Ends the use of adopted memory, after a `sync`; what was written is in the host's."""
         raise NotImplementedError
 
-    def prepare(
-        self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
-    ) -> Callable[[], object]:
+    def prepare(self, kernel: Kernel, places: Places, sizes: Sizes) -> Callable[[], object]:
         """A function that does what `launch` would do with these arguments; it is called many
         times. Override it where arguments can be bound ahead of launches.
         """
         return partial(self.launch, kernel, places, sizes)
 
-    def call(self, step: Call, places: tuple[MemoryPlace, ...]) -> None:
-        """Runs a whole operation with known sizes; called only if the device's target claims
-        operations.
-        """
+    def call(self, step: Call, places: Places) -> None:
+        """Runs a whole operation with known sizes, if the device's target claims operations."""
         raise UnsupportedError(Diagnostic("XL5025", f"the device knows no operation '{step.name}'"))
 
     @abstractmethod

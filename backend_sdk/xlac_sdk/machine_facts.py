@@ -192,6 +192,7 @@ TUNABLE: Mapping[str, Limit] = {
     "vector_registers": _whole(1, 4096),
     "warp": _power(1, 1024),
     "access_bytes": _whole(1, 1024),
+    "thread_bytes": _whole(1, 1024),
     "block_threads": _whole(1, 1 << 16),
     "processors": _whole(0, 1 << 16),
 }

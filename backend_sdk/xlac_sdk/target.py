@@ -123,10 +123,10 @@ class Target:
     languages: frozenset[str] = frozenset()
     vectorizes: bool = False  # whether the compiler of the text vectorizes counted loops
     size: bool = False  # optimise for code size
-    # other facts that identify the machine, for cache keys
-    facts: str = field(default="", compare=True)
+    facts: str = field(default="", compare=True)  # what else identifies the machine, for cache keys
     # bytes of the widest load or store of one GPU thread, which limits vectors in GPU kernels
     access_bytes: int = 0
+    thread_bytes: int = 64  # that a thread loads before it stores, where elements are functions
     processors: int = 0  # multiprocessors of a GPU; 0: unknown
     products: frozenset[Products] = frozenset()  # matrix products that a library supports
     # the model's precision is "fast": sums may be reordered and roundings of 16-bit floats skipped

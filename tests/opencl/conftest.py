@@ -8,7 +8,7 @@ from xlac_sdk.source import UnsupportedError
 
 collect_ignore_glob: list[str] = []
 try:
-    from xlac_opencl.device import opened
+    from xlac_opencl.device import device_of
 except ImportError:  # the distribution is not installed
     collect_ignore_glob.append("test_*.py")
 
@@ -17,6 +17,6 @@ except ImportError:  # the distribution is not installed
 def device() -> object:
     """A device of this machine."""
     try:
-        return opened(0)
+        return device_of(0)
     except UnsupportedError as error:
         pytest.skip(str(error))

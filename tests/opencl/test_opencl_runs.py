@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import xlac
 from xlac.debug.conformance import check as check_op
+from xlac.frontends.loader import load
 from xlac.ops import OPS
 from xlac_opencl import BACKEND
+from xlac_opencl.device import OpenCLDevice
 from xlac_sdk.conformance import ConformanceCase, cases, check
 from xlac_sdk.target import Request, Target
 
@@ -74,3 +77,25 @@ def test_large_arrays_lie_anywhere(device: object, arch: str, tmp_path: Path) ->
         x, y = room[start : start + count], made[start : start + count]
         model.run({"x": x}, out={"y": y})
         np.testing.assert_array_equal(y, x + 1)
+
+
+@pytest.mark.parametrize("spec", ["digits", "lstm_3x60"])
+def test_memory_that_the_host_sees_is_as_good(
+    device: Any, spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shared virtual memory, where the device has it, and memory objects give the same."""
+    made = OpenCLDevice.__init__
+
+    def plain(self: OpenCLDevice, text: Path, device: object) -> None:
+        made(self, text, device)
+        self.fine = False
+
+    model = load(str(ROOT / "specs" / f"{spec}.yaml"))
+    rng = np.random.default_rng(0)
+    shapes = [tuple(n if isinstance(n, int) else 3 for n in x.shape) for x in model.graph.inputs]
+    given = [rng.random(shape, np.float32) for shape in shapes]
+    results = []
+    for initial in (made, plain):
+        monkeypatch.setattr(OpenCLDevice, "__init__", initial)
+        results.append(xlac.compile(str(ROOT / "specs" / f"{spec}.yaml"), "opencl")(*given))
+    np.testing.assert_equal(*results)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,12 +16,12 @@ from xlac.codegen.core.strip_mining import check_vectors
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.driver import lower
 from xlac.frontends.loader import load
-from xlac_opencl import BACKEND
+from xlac_opencl import BACKEND, facts
 from xlac_sdk.conformance import cases
 from xlac_sdk.host.package import Packaging, ProcessorVariant
 from xlac_sdk.programs.constants import WeightsOrigin
 from xlac_sdk.source import SourceError, UnsupportedError
-from xlac_sdk.target import Request
+from xlac_sdk.target import Request, Target
 
 FOLDER = Path(__file__).parents[2] / "backends" / "opencl" / "xlac_opencl"
 MOST = 300  # lines of Python and templates: what a port may need beyond the SDK
@@ -79,6 +82,50 @@ def test_atomic_operations_name_their_memory() -> None:
     made = text("atomic addition")
     assert "static inline void atomic_add_global_i32(__global int *place, int value)" in made
     assert "atomic_add_global_i32(&vy_[" in made
+
+
+def test_halves_are_converted_by_the_language() -> None:
+    made = text("cast vector of f16", "generic-cpu")
+    assert "vload_half8(0, (const half *)&value)" in made
+    assert "vstore_half8_rte(value, 0, (half *)&made)" in made
+    assert "cl_khr_fp16" not in made  # which arithmetic would need, and conversions do not
+
+
+# functions of OpenCL C that Clang's header lacks
+BYTES = """
+char __attribute__((overloadable, convergent)) intel_sub_group_shuffle_xor(char, uint);
+uchar __attribute__((overloadable, convergent)) intel_sub_group_shuffle_xor(uchar, uint);
+"""
+
+
+def subgroups(monkeypatch: pytest.MonkeyPatch, extensions: str) -> Target:
+    """The target of a GPU with these extensions."""
+    known = vars(facts.GENERIC) | {"extensions": extensions, "type": 4}
+    monkeypatch.setattr(facts, "device_of", lambda number: SimpleNamespace(**known))
+    return BACKEND.target(Request())
+
+
+def test_values_are_exchanged_within_subgroups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where kernels may ask for their size, and no more threads exchange than they have."""
+    target = subgroups(monkeypatch, f"cl_khr_fp64 {' '.join(facts.ASKED)}")
+    assert target.warp == 16
+    clang = shutil.which("clang") or shutil.which("clang-15")
+    command = f"{clang} -x cl -cl-std=CL1.2 -cl-no-stdinc -Xclang -finclude-default-header"
+    command += " -Dcl_intel_subgroups -Dcl_intel_subgroups_short -fsyntax-only -target spir64 -"
+    for case in cases(target):
+        if not case.name.startswith("exchange of"):
+            continue
+        ((_, made),) = BACKEND.emit(case.program, target).items()
+        assert re.search(r"intel_sub_group_shuffle_xor\(\w+, 1\)", made)
+        assert "intel_reqd_sub_group_size(16)" in made and "__local ulong" not in made
+        if clang is not None:
+            done = subprocess.run(
+                command.split(), check=False, input=BYTES + made, text=True, capture_output=True
+            )
+            assert not done.returncode, done.stderr
+        for wide in (replace(target, warp=32), subgroups(monkeypatch, "cl_intel_subgroups")):
+            ((_, other),) = BACKEND.emit(case.program, wide).items()
+            assert "sub_group" not in other and "__local ulong" in other
 
 
 def test_an_unknown_kind_of_device_is_refused() -> None:

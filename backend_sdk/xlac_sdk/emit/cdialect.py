@@ -128,6 +128,8 @@ class Dialect:
     offset: str = ""
     # a value {0} of type {s} as type {d}, spelled {t}, of as many bits
     bitcast: str = "bitcast_{s}_{d}({0})"
+    # the word for a 16-bit float in memory, which `vload_half` and `vstore_half_rte` convert
+    half: str = ""
     # {align}: bytes to align it to; "": no vectors
     vector: str = "typedef struct {{ {type} lane[{lanes}]; }} {name};"
     zero: str = "{0}"  # a zero-initialized vector

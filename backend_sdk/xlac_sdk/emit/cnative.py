@@ -113,7 +113,9 @@ class NativeVectors(Expressions):
             case Shuffle() | Exchange():
                 return True
             case Apply(primitive=Primitive.CAST, operands=(value,)):
-                return value.dtype.is_half or expr.dtype.is_half
+                kinds = {value.dtype, expr.dtype}
+                half = value.dtype.is_half or expr.dtype.is_half
+                return half and (kinds != {DType.F16, DType.F32} or not self.dialect.half)
             case Apply(primitive=Primitive.BITCAST, operands=(value,)):
                 return not self.native(value)
             case Apply(primitive=primitive, operands=operands):
@@ -209,6 +211,8 @@ class NativeVectors(Expressions):
 
     def _converted(self, text: str, value: Expr, dtype: DType, kind: str) -> str:
         source, lanes = value.dtype, value.lanes
+        if source is not dtype and DType.F16 in (source, dtype):
+            return f"{dtype.value}_of_{source.value}x{lanes}({text})"
         if source is DType.BOOL:
             return f"convert_{kind}(-{text})"
         if dtype is DType.BOOL:

@@ -13,6 +13,7 @@ from xlac_sdk.emit.catomics import WordSwaps, atomics
 from xlac_sdk.emit.cdialect import C99, Dialect, comment
 from xlac_sdk.emit.cexchange import exchanges
 from xlac_sdk.emit.cfunctions import TYPES, needed
+from xlac_sdk.emit.chalves import halves
 from xlac_sdk.emit.cnative import extremes
 from xlac_sdk.emit.ctext import CFunction, kernel_text
 from xlac_sdk.emit.cvectors import declarations
@@ -59,7 +60,7 @@ def module_text(
     texts = {kernel: kernel_text(kernel, dialect) for kernel in program.kernels}
     body = "\n".join(line for text in texts.values() for line in text.lines)
     known = {**dict(_bitcasts(dialect, before)), **exchanges(dialect, before)}
-    known |= extremes(dialect, before)
+    known |= {**extremes(dialect, before), **halves(dialect, before)}
     known |= {**(atomics(dialect, swaps, before) if swaps else {}), **functions}
     forms = {kernel: grid(kernel) for kernel in texts}
     by_hand = hand_written.functions(program.kernels)

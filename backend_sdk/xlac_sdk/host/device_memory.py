@@ -1,4 +1,4 @@
-"""Reads and writes single numbers in a device's memory, between steps."""
+"""Copies between the host and a device's memory; single numbers between steps."""
 
 from __future__ import annotations
 
@@ -7,22 +7,58 @@ import time
 import numpy as np
 
 from xlac_sdk.backend import Device, MemoryPlace
-from xlac_sdk.dtypes import DType
+from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.programs.program import Stamp
+from xlac_sdk.source import Diagnostic, LimitError
+
+
+def out_of_memory(nbytes: int) -> LimitError:
+    """The error of a device that has not so many bytes left."""
+    return LimitError(Diagnostic("XL4001", f"the device has no {nbytes:,} bytes left"))
+
+
+def send(device: Device, place: MemoryPlace, array: Array, idle: bool = False) -> None:
+    """Copies bytes (u8) to the device, after earlier work, unless it is `idle`. They stay alive and
+    unchanged until the next `sync` ends.
+    """
+    if not array.nbytes:
+        return
+    seen = device.view(place, array.nbytes)
+    if seen is None:
+        device.copy(place, array.data, array.nbytes)
+        return
+    if not idle:
+        device.sync()
+    seen[:] = array.data
+
+
+def fetch(device: Device, array: Array, place: MemoryPlace, idle: bool = False) -> bool:
+    """Copies bytes (u8) from the device, after earlier work, unless it is `idle`, and says whether
+    they are there already; if not, they are after the next `sync`.
+    """
+    if not array.nbytes:
+        return True
+    seen = device.view(place, array.nbytes)
+    if seen is None:
+        device.copy(array.data, place, array.nbytes)
+        return False
+    if not idle:
+        device.sync()
+    array.data[:] = seen
+    return True
 
 
 def read(device: Device, place: MemoryPlace, dtype: DType) -> int:
     """Reads one number from the device, after waiting for it."""
     value = np.zeros(dtype.nbytes, np.uint8)
-    device.copy(value.data, place, dtype.nbytes)
+    fetch(device, value, place)
     device.sync()
     return int(value.view(dtype.numpy)[0])
 
 
 def write(device: Device, place: MemoryPlace, value: int) -> None:
     """Writes one i64 to the device, and waits for it."""
-    number = np.asarray([value], np.int64).view(np.uint8)
-    device.copy(place, number.data, number.nbytes)
+    send(device, place, np.asarray([value], np.int64).view(np.uint8))
     device.sync()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from xlac_sdk.backend import Device, MemoryPlace
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
+from xlac_sdk.host.device_memory import fetch, send
 from xlac_sdk.host.entry_calls import no_length, not_finite
 from xlac_sdk.host.plan import LaunchPlanner, LaunchPlans, run
 from xlac_sdk.host.records import WORDS, failure
@@ -83,11 +84,12 @@ class Runner:
         """Executes the plan of a call. Raises SourceError for the check that failed in it."""
         sent: list[Array] = []  # kept alive until the device has read them
         adopted: list[Any] = []
+        idle = False
         try:
             for slot in plans.program.inputs:
                 sent.append(flat := _flat(inputs[slot.name]))
                 if not self._adopts(slot, flat, False, adopted):
-                    self._upload(slot, flat)
+                    send(self.device, self._places[slot], flat, idle=True)
             copied = [
                 (slot, flat)
                 for slot in plans.program.outputs
@@ -100,9 +102,10 @@ class Runner:
                 self._torn = True  # until all of it is done
                 run(plan.after)
             for slot, flat in copied:
-                self.device.copy(flat.data, self._places[slot], flat.nbytes)
+                idle = fetch(self.device, flat, self._places[slot], idle)
         finally:
-            self.device.sync()
+            if not idle:
+                self.device.sync()
             for handle in adopted:
                 self.device.give_back(handle)
         self._torn = False
@@ -141,10 +144,9 @@ class Runner:
     def write_state(self, block: Array, start: int = 0) -> None:
         """Writes bytes of the state block."""
         with self._lock:
-            part = np.ascontiguousarray(block)
-            if part.nbytes:
-                self.device.copy(self._state.plus(start), part.data, part.nbytes)
-                self.device.sync()
+            part = _flat(block)
+            send(self.device, self._state.plus(start), part)
+            self.device.sync()
             self._torn &= part.nbytes < self.program.state_bytes
 
     def close(self) -> None:
@@ -201,8 +203,7 @@ class Runner:
     def _clear(self) -> None:
         """Sets the state to its initial contents."""
         if self.program.state_bytes:
-            zeros = np.zeros(self.program.state_bytes, np.uint8)
-            self.device.copy(self._state, zeros.data, zeros.nbytes)
+            send(self.device, self._state, np.zeros(self.program.state_bytes, np.uint8))
             self.device.sync()
         if self._first is not None:
             plan = self._first.of({})
@@ -217,14 +218,13 @@ class Runner:
         """Bytes copied from the device, after all earlier work."""
         block = np.zeros(nbytes, np.uint8)
         if nbytes:
-            self.device.copy(block.data, place, nbytes)
+            fetch(self.device, block, place)
             self.device.sync()
         return block
 
     def _upload(self, slot: Slot, flat: Array) -> None:
         """Starts to copy a slot's contents, which must stay alive until the next sync."""
-        if flat.nbytes:
-            self.device.copy(self._places[slot], flat.data, flat.nbytes)
+        send(self.device, self._places[slot], flat)
 
 
 def _flat(array: Array) -> Array:

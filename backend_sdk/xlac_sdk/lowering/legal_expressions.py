@@ -190,10 +190,12 @@ class LegalExpressions:
         wide = []
         for value, operand in zip(new, expr.operands, strict=True):
             self._held(operand.dtype)  # raises for types that cannot be stored
-            missing = operand.dtype in self._missing
-            wide.append(
-                halves.widen(w, w.value(value), operand.dtype) if missing else w.value(value)
-            )
+            given = w.value(value)
+            if operand.dtype in self._missing:
+                given = halves.widen(w, given, operand.dtype)
+            elif operand.dtype.is_half:  # the one of the two that the target has
+                given = given.cast(DType.F32)
+            wide.append(given)
         result = wide[0] if primitive is P.CAST else w.apply(primitive, *wide)
         if expr.dtype in self._missing:
             return halves.narrow(

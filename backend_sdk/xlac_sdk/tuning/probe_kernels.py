@@ -150,6 +150,27 @@ def copies(blocks: int, threads: int, lanes: int, each: int) -> Program:
     return _program(_grid("copy", (x, source, target, y), block, thread, b.body()))
 
 
+def elementwise(blocks: int, threads: int, lanes: int, each: int, deep: int) -> Program:
+    """Threads that load `each` vectors of `lanes` elements, apply `deep` exponentials to each, and
+    store them, as elementwise kernels do.
+    """
+    size = blocks * threads * lanes * each
+    b, x, y = _ends(F32)
+    block, thread = _counter("block", blocks), _counter("thread", threads)
+    source = Buffer("source", F32, size, align=lanes)
+    made = Buffer("made", F32, size, access=Access.WRITE, align=lanes)
+    first = b.let("first", build.add(build.mul(block, threads * each), thread))
+    places = [build.mul(build.add(first, n * threads), lanes) for n in range(each)]
+    values = [b.let("value", build.load(source, place, lanes)) for place in places]
+    for place, value in zip(places, values, strict=True):
+        for _ in range(deep):
+            value = b.let("value", build.apply(P.EXP, value))
+        b.store(made, place, value)
+    with b.when(build.apply(P.EQ, build.add(block, thread), build.index(0))):
+        b.store(y, 0, build.load(x, 0))
+    return _program(_grid("elementwise", (x, source, made, y), block, thread, b.body()))
+
+
 def exchanged_sums(blocks: int, threads: int, warp: int) -> Program:
     """Rows of `ROW` elements, each summed by `warp` threads: every one sums its part, and they
     exchange the results.

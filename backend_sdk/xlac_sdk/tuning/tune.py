@@ -30,6 +30,7 @@ WIDTHS = (4, 8, 16, 32, 64, 128)  # bytes of a vector, or of a thread's access
 FEW, MANY = 1, 65  # launches of a program
 TURNS = 100_000  # of multiply-adds
 FITTING = 12  # sums that hide the latency of multiply-adds and fit 16 registers
+DEPTHS = (1, 2)  # exponentials of an element, in elementwise kernels
 Tell = Callable[[str], object]
 
 
@@ -50,6 +51,7 @@ def tune(backend: Backend, target: Target, tell: Tell = lambda line: None) -> Tu
     tuner.launch_cost()
     if target.device == "gpu":
         tuner.access_width()
+        tuner.thread_width()
         tuner.exchange_width()
         tuner.block_size()
         tuner.blocks_at_once()
@@ -149,6 +151,28 @@ class Tuner:
         rates = {width: 2 * nbytes / self._net(time) for width, time in times.items()}
         self._rates("bytes a second by bytes of an access", rates)
         self._fact("access_bytes", conclusions.narrowest(rates))
+
+    def thread_width(self) -> None:
+        """Bytes that a thread of an elementwise kernel that computes functions takes at once, in
+        accesses as wide as was found: the fastest.
+        """
+        threads, count = min(128, self.target.block_threads), 1 << 20
+        most = self._now("access_bytes") // 4
+        rates = dict[int, float]()
+        for deep in DEPTHS:
+            programs = {}
+            for width in (4, 8, 16, 32, 64):
+                lanes = min(most, width // 4)
+                each = width // 4 // lanes
+                blocks = count // (threads * lanes * each)
+                programs[width] = kernels.elementwise(blocks, threads, lanes, each, deep)
+            times = self._least(programs)
+            for width, time in times.items():
+                rates[width] = rates.get(width, 1.0) * (count / self._net(time)) ** (
+                    1 / len(DEPTHS)
+                )
+        self._rates("elements a second by bytes of a thread", rates)
+        self._fact("thread_bytes", conclusions.fastest(rates, self.target.thread_bytes))
 
     def exchange_width(self) -> None:
         """Threads that exchange values, where the backend leaves it open: that which sums rows

@@ -37,6 +37,7 @@ OPENCL = replace(
     spaces={Space.GLOBAL: "__global ", Space.SHARED: "__local "},
     offset="long",
     bitcast="as_{t}({0})",
+    half="half",
     vector="typedef struct {{ {type} lane[{lanes}]; }} __attribute__((aligned({align}))) {name};",
     native=(2, 4, 8, 16),
     widest=16,
@@ -51,6 +52,7 @@ OPENCL = replace(
     atomic="atomic_{p}_{space}_{d}(&{place}, {value})",
     language="cl",
 )
+SUBGROUPS = replace(OPENCL, exchange="intel_sub_group_shuffle_xor({0}, {1})", scratch="")
 ATOMIC = (P.ADD, P.AND, P.OR, P.XOR, P.MAX, P.MIN)
 SWAPS = WordSwaps(
     {32: "atomic_cmpxchg({0}, {1}, {2})", 64: "atom_cmpxchg({0}, {1}, {2})"},

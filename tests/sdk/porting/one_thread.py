@@ -48,6 +48,9 @@ class OneThread(Device):
     ) -> None:
         self._used(self.device.copy, target, source, nbytes)
 
+    def view(self, place: MemoryPlace, nbytes: int) -> memoryview | None:
+        return self.device.view(place, nbytes)
+
     def launch(
         self, kernel: Kernel, places: tuple[MemoryPlace, ...], sizes: tuple[int, ...]
     ) -> None:

@@ -18,6 +18,7 @@ from xlac.driver import executable, lower
 from xlac.frontends.loader import load
 from xlac_sdk.backend import Backend
 from xlac_sdk.conformance import ConformanceCase, cases, check
+from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
@@ -40,6 +41,26 @@ def test_a_port_conforms(backend: Backend, case: ConformanceCase) -> None:
     outcomes = check(case, backend, backend.target(Request()))
     wrong = [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]
     assert outcomes and not wrong, "\n".join(wrong)
+
+
+HALVES = [
+    (lacking, case)
+    for lacking in (DType.F16, DType.BF16)
+    for case in cases(SlateBackend().target(Request()))
+    if case.group in ("cast", "bitcast", "select", "constants")
+]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")
+@pytest.mark.parametrize(
+    "lacking, case", HALVES, ids=[f"without {d}, {case.name}" for d, case in HALVES]
+)
+@pytest.mark.sampled(4)
+def test_a_language_may_have_one_of_the_half_types(lacking: DType, case: ConformanceCase) -> None:
+    target = SlateBackend().target(Request())
+    target = replace(target, dtypes=target.dtypes - {lacking})
+    wrong = [o.detail for o in check(case, SlateBackend(), target) if o.status != "passed"]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")

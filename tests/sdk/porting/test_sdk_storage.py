@@ -14,8 +14,8 @@ from slate_port import SlateBackend, SlateDevice
 
 from xlac.driver import executable, lower
 from xlac.frontends.loader import load
-from xlac_sdk.backend import MemoryPlace
-from xlac_sdk.conformance import cases
+from xlac_sdk.backend import CopyEnd, MemoryPlace
+from xlac_sdk.conformance import cases, check
 from xlac_sdk.dtypes import Array
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.grids import grids
@@ -114,3 +114,27 @@ def test_a_device_is_offered_memory_that_is_aligned(
     (used,) = devices
     assert used.offered == [0, 0, 16, 16, 48, 48]
     assert used.offsets and not any(offset % 64 for offset in used.offsets)
+
+
+class SeenSlate(SlateDevice):
+    """A slate that the host sees: what `copy` is given is on the device."""
+
+    def view(self, place: MemoryPlace, nbytes: int) -> memoryview | None:
+        return self._bytes(place)[:nbytes]
+
+    def copy(self, target: CopyEnd, source: CopyEnd, nbytes: int) -> None:
+        assert isinstance(target, MemoryPlace) and isinstance(source, MemoryPlace)
+        super().copy(target, source, nbytes)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")
+@pytest.mark.parametrize("group", ["steps", "statements"])
+def test_the_host_copies_where_it_sees_the_memory(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs, outputs, constants, state, and numbers that decide loops and branches."""
+    monkeypatch.setattr(slate_port, "SlateDevice", SeenSlate)
+    backend, target = SlateBackend(), SlateBackend().target(Request())
+    for case in [case for case in cases(target) if case.group == group][:12]:
+        wrong = [o.detail for o in check(case, backend, target) if o.status != "passed"]
+        assert not wrong, "\n".join(wrong)

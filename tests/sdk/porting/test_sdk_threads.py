@@ -25,11 +25,11 @@ from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")
-# where a port names the SDK's runner, and its backend
+# a port's module, its backend, and where that finds the SDK's runner
 PORTS = {
-    "slate": ("slate_port", "SlateBackend"),
-    "board": ("board_port", "BoardBackend"),
-    "opencl": ("xlac_opencl.backend", "OpenCLBackend"),
+    "slate": ("slate_port", "SlateBackend", "slate_port"),
+    "board": ("board_port", "BoardBackend", "board_port"),
+    "opencl": ("xlac_opencl.backend", "OpenCLBackend", "xlac_sdk.host.ports.text_backend"),
 }
 
 
@@ -77,7 +77,8 @@ def by_two_threads(
 def test_a_call_waits_for_that_of_another_thread(
     port: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    module = pytest.importorskip(PORTS[port][0])
+    module, name, runs = PORTS[port]
+    backend = getattr(pytest.importorskip(module), name)()
     devices: list[OneThread] = []
 
     def runner(device: Device, program: Program) -> Runner:
@@ -87,9 +88,9 @@ def test_a_call_waits_for_that_of_another_thread(
     wanted = None
     for watched in (False, True):
         if watched:
-            monkeypatch.setattr(module, "Runner", runner)
+            monkeypatch.setattr(f"{runs}.Runner", runner)
         try:
-            executable, case = loaded(getattr(module, PORTS[port][1])(), tmp_path)
+            executable, case = loaded(backend, tmp_path)
         except UnsupportedError as error:
             pytest.skip(str(error))
         if not watched:

@@ -11,6 +11,7 @@ from slate_port import SlateBackend
 
 from xlac_sdk.dtypes import Array
 from xlac_sdk.interpreter.programs import Interpreter
+from xlac_sdk.kernel_ir.kernel import Store
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.machine import measuring
 from xlac_sdk.machine.measuring import Probes, RunCycles, TimedProbe
@@ -66,6 +67,7 @@ def test_threads_meet_and_copy_and_exchange() -> None:
     busy = result(probe_kernels.busy(2, 4, 1, 1, GPU), 0.5, 0, 0, 0)
     assert busy.tolist() == [n / 2 + 3 - n for n in range(4)] * 2
     assert result(probe_kernels.copies(2, 4, 2, 3), 6, 0, 0, 0) == [6]
+    assert result(probe_kernels.elementwise(2, 4, 2, 3, 2), 6, 0, 0, 0) == [6]
     assert result(probe_kernels.exchanged_sums(2, 8, 4), 1, 0, 0, 0).tolist() == [4.0] * 4
     assert ROW % 64 == 0
 
@@ -151,6 +153,10 @@ def test_a_gpu_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
                 return 1e-5 + 1e-6 * len(program.steps)
             case "copy":
                 return 1e-6 + 1e-3 / program.slots[1].dtype.nbytes / kernel.parameters[1].align
+            case "elementwise":  # the fastest threads take 8 bytes, in one access
+                body = kernel.body[0].body[0].body  # type: ignore[union-attr]
+                stores = sum(isinstance(step, Store) for step in body)
+                return 1e-6 + abs(4 * stores * kernel.parameters[1].align - 8)
             case "exchange":  # rows take as long whatever the warp, but for one
                 rows = program.outputs[0].size
                 return rows * (0.5 if rows == 64 and "16" in str(kernel.body) else 1.0)
@@ -159,7 +165,8 @@ def test_a_gpu_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
     timed(monkeypatch, seconds)
     made = tune.tune(Open(), GPU)
-    assert made.facts["access_bytes"] == 16 and made.facts["processors"] == 8
+    assert made.facts["access_bytes"] == 16 and made.facts["thread_bytes"] == 8
+    assert made.facts["processors"] == 8
     assert made.facts["block_threads"] == 256 and made.facts["warp"] in Open.warps
 
 

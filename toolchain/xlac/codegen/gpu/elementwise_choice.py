@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xlac.codegen.core.access_analysis import ElementAccess, Run, Survey, merged, runs
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.kinds.elementwise import Job
+from xlac.codegen.core.strip_mining import DEEP
 from xlac.codegen.gpu.core.access_width import access_lanes, check_lanes
 from xlac.codegen.gpu.core.grid import (
     RESIDENT,
@@ -25,7 +26,7 @@ from xlac.ir.dims import ceil_div, divisor, size_hint, volume
 from xlac.ir.graph import Node
 from xlac_sdk.target import Target
 
-IN_FLIGHT = 64  # bytes of a thread's loads in flight
+IN_FLIGHT = 64  # bytes of a thread's loads in flight, where it computes little
 MOST_NESTS = 16  # nests in one launch
 MOST_COPIES = 16  # vectors of a thread
 ROWS = 8  # warps of a block that transposes a tile
@@ -69,10 +70,12 @@ def _nest(one: SurveyedJob, target: Target) -> GpuNest:
         tile = TransposedTile(crossed, target.warp * lanes + 1)
         return GpuNest(axes, lanes, 1, target.warp * rows, tile)
     inner = loops[-1] if loops else Run(volume(()), ())
-    lanes = access_lanes(target, survey, inner, alone=len(loops) == 1)
+    nbytes = target.thread_bytes if survey.flops >= DEEP else IN_FLIGHT
+    most = min(target.access_bytes, nbytes)
+    lanes = access_lanes(target, survey, inner, alone=len(loops) == 1, most=most)
     around = volume(tuple(run.extent for run in loops[:-1]))
     vectors = size_hint(around * ceil_div(inner.extent, lanes))
-    copies = _copies(target, survey, lanes, vectors)
+    copies = _copies(target, survey, nbytes // lanes, vectors)
     return GpuNest(axes, lanes, copies, threads_for(target, vectors), None)
 
 
@@ -102,13 +105,13 @@ def turned_operands(one: SurveyedJob, inner: Run, crossed: Run) -> list[Turned]:
     return turned
 
 
-def _copies(target: Target, survey: Survey, lanes: int, vectors: int) -> int:
-    """Vectors of a thread: enough loads in flight, as long as there are enough threads."""
+def _copies(target: Target, survey: Survey, nbytes: int, vectors: int) -> int:
+    """Vectors of a thread: loads of `nbytes` in flight by a lane, as long as there are enough
+    threads.
+    """
     written = {a.buffer for a in survey.accesses if a.buffer.access.value != "read"}
-    each = sum(a.buffer.dtype.nbytes for a in survey.accesses if a.buffer not in written) * lanes
-    wanted = (
-        power_of_two(max(1, min(4, IN_FLIGHT // max(1, each)))) if survey.statements <= 40 else 1
-    )
+    each = sum(a.buffer.dtype.nbytes for a in survey.accesses if a.buffer not in written)
+    wanted = power_of_two(max(1, min(4, nbytes // max(1, each)))) if survey.statements <= 40 else 1
     while wanted > 1 and vectors < wanted * RESIDENT * max(1, target.processors):
         wanted //= 2
     return wanted

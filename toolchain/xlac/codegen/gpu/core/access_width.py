@@ -10,17 +10,21 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.target import Target
 
 
-def access_lanes(target: Target, survey: Survey, inner: Run, *, alone: bool) -> int:
-    """Elements of a thread's vectors along a loop: those of its widest access, all of them aligned.
+def access_lanes(
+    target: Target, survey: Survey, inner: Run, *, alone: bool, most: int | None = None
+) -> int:
+    """Elements of a thread's vectors along a loop: those of its widest access, of at most `most`
+    bytes, by default `Target.access_bytes`, all of them aligned.
 
     A loop that is `alone` may end with a partial vector.
     """
+    most = target.access_bytes if most is None else most
     if not inner.axes or strided(inner, survey):
         return 1
     axis = inner.axes[-1]
     moving = [a for a in survey.accesses if a.strides[axis] == 1 or axis in a.opaque]
     widest = max((a.buffer.dtype.nbytes for a in moving), default=1)
-    lanes = power_of_two(min(max(1, target.access_bytes // widest), size_hint(inner.extent)))
+    lanes = power_of_two(min(max(1, most // widest), size_hint(inner.extent)))
     apart = [inner.extent] if not alone else []
     steps = [s for a in moving for b, s in enumerate((*a.strides, a.offset)) if b not in inner.axes]
     while lanes > 1 and any(divisor(n) % lanes for n in apart) | any(

@@ -1,0 +1,1 @@
+"""Parts of ports that several drivers need."""
