@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from xlac.cli.commands.backend import command
+from xlac.cli.commands.backend import command, device_rows
 from xlac.options import CompileOptions
 from xlac.support import tuned_facts
 from xlac_sdk.host.registry import find
+from xlac_sdk.machine_facts import TUNABLE
 from xlac_sdk.source import SourceError, XlacError
+from xlac_sdk.target import Target
 from xlac_sdk.tuning import tune as tuning
 from xlac_sdk.tuning.tune import Tuning
 
@@ -50,6 +53,16 @@ def test_what_is_kept_is_loaded_until_forgotten(cache: Path) -> None:
     assert "64 bytes" in shown and "1024 KiB" in shown
     assert "forgotten" in tune("--forget")
     assert width(CompileOptions(arch="generic-cpu")) == plain
+
+
+def test_every_fact_that_is_tuned_is_shown() -> None:
+    facts = {"warp": 16, "block_threads": 96, "access_bytes": 8, "thread_bytes": 4, "processors": 7}
+    target = Target("any", warp=32, most_blocks=65, most_buffers=9).with_tuned(facts)
+    rows = device_rows(target)
+    assert all(re.search(rf"\b{value}\b", rows["gpu"]) for value in facts.values())
+    assert rows["at most"] == "65 blocks, 9 buffers"
+    shown = {"vector_bytes", "vector_registers", *facts}  # the others by rows of their own
+    assert shown == set(TUNABLE)
 
 
 def test_a_file_is_for_facts(cache: Path) -> None:

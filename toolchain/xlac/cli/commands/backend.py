@@ -122,14 +122,30 @@ def info(name: str, arch: str) -> None:
         "claims": " ".join(sorted(target.claims)) or "nothing",
         "instructions": " ".join(sorted(target.instructions)) or "none",
     }
-    if target.device == "gpu":
-        rows["gpu"] = (
-            f"warps of {target.warp}, {target.block_threads} threads a block, "
-            f"{target.shared_bytes >> 10} KiB shared"
-        )
+    rows |= device_rows(target)
     for key, value in rows.items():
         table.add_row(key, escape(value))
     Console().print(table)
+
+
+def device_rows(target: Target) -> dict[str, str]:
+    """What schedules read of a device's threads, and the limits of its launches and its memory."""
+    rows = {}
+    if target.device == "gpu":
+        rows["gpu"] = (
+            f"warps of {target.warp}, {target.block_threads} threads a block, "
+            f"{target.shared_bytes >> 10} KiB shared, accesses of {target.access_bytes} bytes, "
+            f"{target.thread_bytes} bytes of a thread at once, {target.processors} processors"
+        )
+    limits = {
+        "blocks": target.most_blocks,
+        "rows of blocks": target.most_rows if target.most_rows > 1 else 0,
+        "buffers": target.most_buffers,
+        "lanes of a vector": target.most_lanes,
+    }
+    rows["at most"] = ", ".join(f"{n} {what}" for what, n in limits.items() if n) or "any number"
+    rows["alignment"] = f"of allocations {target.storage_alignment}, of places {target.alignment}"
+    return rows
 
 
 def _facts(target: Target) -> str:
