@@ -17,10 +17,10 @@ import numpy as np
 import scipy.linalg
 
 import xlac
-from xlac.frontends.complex.linalg.eigenvectors import eig
-from xlac.frontends.complex.linalg.schur import schur
 from xlac.ir.graph import Graph
 from xlac.ops import build
+from xlac.ops.complex.linalg.eigenvectors import eig
+from xlac.ops.complex.linalg.schur import schur
 from xlac_sdk.dtypes import DType
 
 ROUNDS = 5

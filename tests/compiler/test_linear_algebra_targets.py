@@ -9,7 +9,7 @@ import pytest
 
 import xlac
 from xlac.ir.op import Array
-from xlac.ops.error_bounds import RESIDUALS
+from xlac.ops.error_bounds import COMPLEX, RESIDUALS
 
 FACTOR = {name: max(bound.factor for bound in bounds) for name, bounds in RESIDUALS.items()}
 RNG = np.random.default_rng(8)
@@ -72,3 +72,90 @@ def test_values_and_vectors(target: str, dtype: type) -> None:
     for rows in (turned(vectors), turned(u), v):
         assert norm(rows @ turned(rows) - np.eye(5)) <= limit
     assert (np.diff(values) >= 0).all() and (np.diff(s) <= 0).all()
+
+
+def numbers(x: Array) -> Array:
+    return np.asarray(x[..., 0] + 1j * x[..., 1])
+
+
+def adjoint(x: Array) -> Array:
+    return np.conj(turned(x))
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
+)
+@pytest.mark.parametrize("pairs", [False, True], ids=["real", "complex"])
+@pytest.mark.sampled(6)
+def test_general_matrices(target: str, dtype: type, pairs: bool) -> None:
+    """Eigenvectors and similar matrices, of real and of complex numbers."""
+    size = 7
+    given = RNG.normal(size=(2, size, size, *([2] if pairs else []))).astype(dtype)
+    a = numbers(given.astype(np.float64)) if pairs else given.astype(np.float64)
+
+    @xlac.jit(target=target)
+    def f(a: Array) -> object:
+        forms = (op(a, complex=pairs) for op in (xlac.schur, xlac.hessenberg, xlac.tridiagonal))
+        return xlac.eig(a, complex=pairs), *forms
+
+    (values, vectors), (t, z), (h, q), (down, beside, p) = f(given)
+    if pairs:
+        t, z, h, q, p = map(numbers, (t, z, h, q, p))
+    values, vectors = numbers(values), numbers(vectors)
+    eps = float(np.finfo(dtype).eps) * (COMPLEX if pairs else 1)
+    limit = FACTOR["eig"] * size * eps
+    assert norm(a @ vectors - vectors * values[..., None, :]) <= limit * norm(a)
+    assert norm(z @ t @ adjoint(z) - a) <= FACTOR["schur"] * size * eps * norm(a)
+    limit = FACTOR["hessenberg"] * size * size * eps
+    assert norm(q @ h @ adjoint(q) - a) <= limit * norm(a)
+    whole = np.tril(a, -1) + adjoint(np.tril(a, -1)) + a.real * np.eye(size)
+    middle = np.einsum("bi,ij->bij", down, np.eye(size))
+    middle[:, range(1, size), range(size - 1)] = beside
+    middle[:, range(size - 1), range(1, size)] = beside
+    assert norm(p @ middle @ adjoint(p) - whole) <= limit * norm(whole)
+    for unitary in (z, q, p):
+        assert norm(adjoint(unitary) @ unitary - np.eye(size)) <= limit
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
+)
+@pytest.mark.sampled(3)
+def test_factors_of_complex_matrices(target: str, dtype: type) -> None:
+    """Within the bound of real ones times what is stated."""
+    size = 9
+    pairs, right = (RNG.normal(size=(2, size, n, 2)).astype(dtype) for n in (size, 2))
+    a, b = numbers(pairs.astype(np.float64)), numbers(right.astype(np.float64))
+    definite = a @ adjoint(a) + np.eye(size)
+    spd = np.stack([definite.real, definite.imag], -1).astype(dtype)
+
+    @xlac.jit(target=target)
+    def f(a: Array, spd: Array, b: Array) -> object:
+        return (
+            xlac.cholesky(spd, complex=True),
+            xlac.qr(a, complex=True),
+            xlac.solve(a, b, complex=True),
+            xlac.eigh(spd, complex=True),
+            xlac.svd(a, complex=True),
+            xlac.expm(a, complex=True),
+            xlac.lstsq(a, b, complex=True),
+        )
+
+    low, (q, r), x, (values, vectors), (u, s, v), e, least = f(pairs, spd, right)
+    low, q, r, x, vectors, u, v, e, least = map(numbers, (low, q, r, x, vectors, u, v, e, least))
+    eps = float(np.finfo(dtype).eps) * COMPLEX
+    definite = numbers(spd.astype(np.float64))
+    limit = FACTOR["cholesky"] * size * eps * norm(low) ** 2
+    assert norm(low @ adjoint(low) - definite) <= limit
+    assert norm(q @ r - a) <= FACTOR["qr"] * size * size * eps * norm(a)
+    limit = FACTOR["eigh"] * size * eps
+    assert norm(definite @ vectors - vectors * values[..., None, :]) <= limit * norm(definite)
+    assert norm((u * s[..., None, :]) @ v - a) <= limit * norm(a)
+    condition = float(np.linalg.cond(a).max())
+    for solution in (x, least):
+        assert norm(a @ solution - b) <= limit * condition * norm(b)
+    powers, term = np.eye(size) + 0 * a, np.eye(size) + 0 * a
+    for k in range(1, 60):
+        term = term @ a / k
+        powers = powers + term
+    assert norm(e - powers) <= 100 * limit * np.exp(np.linalg.norm(a, 2, (-2, -1)).max())

@@ -13,8 +13,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.utils.checkpoint import checkpoint
-
 from xlac import driver
 from xlac.frontends.torch.table import BUILDERS
 from xlac.integrations.torch.fallback import FallbackWarning
@@ -169,25 +167,21 @@ def test_sizes_that_only_a_number_tells(function: Callable[..., Any]) -> None:
         torch.testing.assert_close(compiled(x, n), function(x, n))
 
 
-def test_a_checkpoint_with_dropout() -> None:
-    """The same elements are dropped when the forward pass is done again; random numbers stay with
-    PyTorch, which is told as such.
-    """
-    x = torch.ones(400, requires_grad=True)
+def test_parts_get_the_sizes_that_their_arguments_do_not_show() -> None:
+    """Of a part that is handed (n + 1) // 2 columns, n is an argument of the whole graph."""
 
-    def f(x: torch.Tensor) -> torch.Tensor:
-        return checkpoint(
-            lambda v: torch.nn.functional.dropout(v * 2, 0.5) ** 2, x, use_reentrant=False
-        )
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z = torch.special.bessel_j0(x[:, ::2])
+        return z.reshape(-1).cumsum(0)[: x.shape[0] * 2], z * x.shape[1]
 
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        y = torch.compile(f, backend="xlac")(x)
-        y.sum().backward()
-    dropped = y.detach() == 0
-    assert 100 < int(dropped.sum()) < 300 and torch.equal(x.grad == 0, dropped)
-    text = "".join(str(one.message) for one in told if one.category is FallbackWarning)
-    assert "of a checkpoint a second time" in text and "bug" not in text
+    compiled = torch.compile(f, backend="xlac", dynamic=True)
+    for rows, columns in ((3, 4), (5, 7), (2, 9)):
+        x = torch.randn(rows, columns)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = compiled(x)
+        assert not any("size" in str(one.message).splitlines()[1] for one in told)
+        torch.testing.assert_close(found, f(x))
 
 
 def test_without_fallback_it_is_an_error() -> None:

@@ -10,9 +10,9 @@ import pytest
 from programs import results
 
 from xlac.api import compile
-from xlac.frontends.complex.linalg import systems
 from xlac.frontends.stablehlo import load
 from xlac.ir.interpret import interpret
+from xlac.ops.complex.linalg import systems
 from xlac_sdk.source import SourceError
 
 RNG = np.random.default_rng(9)

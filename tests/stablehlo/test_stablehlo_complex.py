@@ -11,12 +11,12 @@ import pytest
 from complex_references import IS_WIDE, OF_C, REFERENCES, Array, Parts, Wide, quotient, raised
 
 from xlac.api import compile
-from xlac.frontends.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
-from xlac.frontends.complex.parts import hypot
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.model import Model
 from xlac.ops import build
+from xlac.ops.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
+from xlac.ops.complex.parts import hypot
 from xlac_sdk.dtypes import DType
 
 pytestmark = pytest.mark.skipif(

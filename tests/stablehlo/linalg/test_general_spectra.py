@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import xlac
-from xlac.frontends.complex.linalg.eigenvectors import eig
-from xlac.frontends.complex.linalg.numbers import Numbers
-from xlac.frontends.complex.linalg.schur import eigenvalues, schur
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.ops import build
+from xlac.ops.complex.linalg.eigenvectors import eig
+from xlac.ops.complex.linalg.numbers import Numbers
+from xlac.ops.complex.linalg.schur import eigenvalues, schur
 from xlac_sdk.dtypes import DType
 
 Program = Callable[[Array], list[Array]]

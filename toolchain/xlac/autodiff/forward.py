@@ -149,6 +149,10 @@ def _by_text(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     """The tangent by the operation's `derivatives`: the sum of their terms for each operand, in the
     compute type of the operands, cast to the result's dtype.
     """
+    stated = list(zip(operand_names(node), node.op.derivatives, tangents, strict=True))
+    for name, text, tangent in stated:
+        if tangent is not None and text == UNDEFINED:
+            raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
     dtype = node.type.dtype
     shape = node.shape
     names = {
@@ -157,11 +161,9 @@ def _by_text(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     } | {"result": build.compute(node)}
     numbers = attributes(node.op)
     total: Node | None = None
-    for name, text, tangent in zip(operand_names(node), node.op.derivatives, tangents, strict=True):
+    for _, text, tangent in stated:
         if tangent is None:
             continue
-        if text == UNDEFINED:
-            raise NoDerivativeError(node, f"has no derivative by its operand {name!r}")
         t = build.broadcast_to(build.compute(tangent), shape)
         part = expression(text, {**numbers, **names, "t": t})
         if part is not None:

@@ -19,7 +19,10 @@ FILES = {
         "cumulative named_reductions statistics extremes"
     ),
     "transforms": "fft real_fft dct",
-    "linalg": "triangular_solve cholesky lu lu_solve solve inv det slogdet householder qr eigh svd",
+    "linalg": (
+        "triangular_solve cholesky lu lu_solve solve inv det slogdet householder qr eigh svd eig "
+        "reduced_forms lstsq expm"
+    ),
     "scalar": (
         "activation gating arithmetic comparison convert elementary trigonometric logic "
         "minifloat_codes native special gamma"

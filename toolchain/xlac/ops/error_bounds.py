@@ -141,8 +141,24 @@ RESIDUALS: Mapping[str, Sequence[ResidualBound]] = {
         ResidualBound(30, "U S V' - a", "k eps norm(a)"),
         ResidualBound(30, "U' U - I, V' V - I", "k eps"),
     ),
+    "eig": (ResidualBound(30, "a V - V w", "n eps norm(a)"),),
+    "schur": (
+        ResidualBound(30, "Z T Z' - a", "n eps norm(a)"),
+        ResidualBound(30, "Z' Z - I", "n eps"),
+    ),
+    "hessenberg": (
+        ResidualBound(6, "Q H Q' - a", "n n eps norm(a)"),
+        ResidualBound(6, "Q' Q - I", "n n eps"),
+    ),
+    "tridiagonal": (
+        ResidualBound(6, "Q T Q' - a", "n n eps norm(a)"),
+        ResidualBound(6, "Q' Q - I", "n n eps"),
+    ),
 }
 """By mnemonic, of matrices with m rows and n columns, of which the smaller number is k."""
+
+COMPLEX = 4.0
+"""How many times as large the bounds of complex numbers are."""
 
 WINOGRAD = 128.0
 WINOGRAD_CHANNELS = 12

@@ -1,15 +1,15 @@
-"""StableHLO's functions of complex tensors, by those of `frontends/complex`."""
+"""StableHLO's functions of complex tensors, by those of `ops/complex`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.frontends.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
-from xlac.frontends.complex.parts import Parts, both, either, hypot
 from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.values import TypedTensor
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex.arithmetic import CHLO_FUNCTIONS, FUNCTIONS, PAIRS
+from xlac.ops.complex.parts import Parts, both, either, hypot
 
 
 def parts(x: TypedTensor) -> Parts:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from xlac.frontends.complex.parts import Parts
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.table import AtenCall, Builder
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex.parts import Parts
 from xlac_sdk.dtypes import DType
 
 

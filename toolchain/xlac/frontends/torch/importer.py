@@ -21,6 +21,7 @@ from xlac.frontends.torch.complex_tensors import (
 )
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
+from xlac.frontends.torch.families.nn import checkpoints
 from xlac.frontends.torch.families.nn.flex_attention import traced
 from xlac.frontends.torch.fx_nodes import (
     CHECKS,
@@ -121,19 +122,23 @@ class FxImporter:
         args = self._argument(node.args, values)
         named = self._argument(node.kwargs, values)
         if isinstance(node.target, torch._ops.HigherOrderOperator):
+            if operation in (checkpoints.SAVED, checkpoints.AGAIN):
+                return checkpoints.built(node, args, self.random, partial(self._built, named=named))
             return self._higher_order(node, operation, args)
         if operation in ("aten.as_strided.default", "aten.as_strided_copy.default"):
             args = strided(node, args, values, self.sizes)
         if operation in SCATTERS:
             args = scattered(node, args, self.sizes)
-        return self._built(node, operation, args, named)
+        return self._built(node, operation, args, named, node.meta["val"], read_results(node))
 
-    def _built(self, node: FxNode, operation: str, args: Any, named: Any) -> Any:
+    def _built(
+        self, node: FxNode, operation: str, args: Any, named: Any, meta: Any, used: frozenset[int]
+    ) -> Any:
+        """The results of an operation, of which PyTorch's are `meta`."""
         builder = BUILDERS.get(operation)
         if builder is None and operation not in COMPLEX_BUILDERS:
             raise NotExpressible("xlac has no counterpart of it")
-        results = self._types(node.meta["val"])
-        used, numbers = read_results(node), is_complex(node.meta["val"])
+        results, numbers = self._types(meta), is_complex(meta)
         call = AtenCall(
             results, self._located, self.random, self._default, used, numbers, is_row_major(node)
         )
@@ -141,7 +146,7 @@ class FxImporter:
             built = built_complex(operation, call, builder, args, named)
         else:
             built = builder(call, *args, **named)
-        several = isinstance(node.meta["val"], tuple | list)
+        several = isinstance(meta, tuple | list)
         parts = tuple(built) if isinstance(built, tuple | list) else (built,)
         if len(parts) != len(results):
             raise AssertionError(
@@ -175,10 +180,6 @@ class FxImporter:
 
     def _higher_order(self, node: FxNode, operation: str, args: Any) -> Any:
         """Higher-order operations: those that only change PyTorch's modes are inlined."""
-        if "rng_state" in operation:
-            raise NotExpressible(
-                "only PyTorch can draw the random numbers of a checkpoint a second time"
-            )
         if operation == "wrap_with_set_grad_enabled":
             return self.inner(args[1], args[2:])
         if operation == "wrap_with_autocast":

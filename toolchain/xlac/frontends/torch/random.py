@@ -7,7 +7,8 @@ consumes bits and passes the advanced state on, so that no two operations draw t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
@@ -34,14 +35,26 @@ class Randomness:
 
     def bits(self, shape: Sequence[Dim], dtype: DType = DType.U32) -> Node:
         """Uniform unsigned integers."""
+        bits = Node.of(RngBits("philox", tuple(shape), dtype), self.state())
+        self._state, drawn = build.results(bits)
+        return drawn
+
+    def state(self) -> Node:
+        """The state of the stream, from which the next bits come."""
         if self._state is None:
             self.seed = self._state = build.param(
                 self.name, DType.U64, (3,), origin=Origin(self.name)
             )
-        self._state, drawn = build.results(
-            Node.of(RngBits("philox", tuple(shape), dtype), self._state)
-        )
-        return drawn
+        return self._state
+
+    @contextmanager
+    def begun_at(self, state: Node) -> Iterator[None]:
+        """Draws from another state meanwhile; the stream itself does not advance."""
+        before, self._state = self._state, state
+        try:
+            yield
+        finally:
+            self._state = before
 
     def uniform(self, shape: Sequence[Dim], dtype: DType) -> Node:
         """Numbers in [0, 1): multiples of 2^-24, of 2^-53 for f64, or of the type's epsilon for

@@ -18,9 +18,10 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from xlac.frontends.torch.errors import UnsupportedNode, refused
-from xlac.frontends.torch.fx_nodes import CHECKS, name_of, output_of
+from xlac.frontends.torch.families.nn import checkpoints
+from xlac.frontends.torch.fx_nodes import CHECKS, inputs_of, name_of, output_of
 from xlac.frontends.torch.table import BUILDERS
-from xlac.integrations.torch.per_size import PerSizePrograms
+from xlac.integrations.torch.per_size import PerSizePrograms, free_symbols, sources
 from xlac.integrations.torch.subgraph import Options, Subgraph
 from xlac.integrations.torch.views import only_views
 from xlac.support.failures import CheckFailed
@@ -54,6 +55,7 @@ def compiled(module: GraphModule, options: Options) -> Run:
     """Compiles a graph to a function of the list of its arguments; what is unsupported runs in
     PyTorch, with a warning. Raises SourceError where `options.fallback` is false.
     """
+    checkpoints.annotate(module)
     if not _computes(module) or only_views(module):
         return _boxed(_eager(module))
     whole = Subgraph(module, options)
@@ -98,7 +100,7 @@ def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> 
     """A program; or the graph in PyTorch, where compilation fails, now or at a call (for new
     sizes).
     """
-    eager = _eager(module)
+    eager, states = _eager(module), checkpoints.states(module)
     try:
         program = make()
     except XlacError as error:
@@ -106,6 +108,8 @@ def _guarded(module: GraphModule, options: Options, make: Callable[[], Run]) -> 
         return eager
 
     def run(args: list[Any]) -> Any:
+        if not all(checkpoints.is_ours(args[n]) for n in states):
+            return eager(args)  # as PyTorch ran the forward pass
         try:
             return program(args)
         except CheckFailed:  # a result of the program, not a failure to compile it
@@ -133,11 +137,30 @@ def _split(
         if node.op == "call_module" and str(node.target).startswith(PREFIX):
             inner = split.get_submodule(str(node.target))
             assert isinstance(inner, GraphModule)
+            _show_sizes(split, node, inner)
             seen = _visible_results(split, node, options.visible)
             part = replace(options, visible=seen, frozen={})  # other arguments, other positions
             setattr(split, str(node.target), _Module(compiled(inner, part), _single(inner)))
     split.recompile()
     return split
+
+
+def _show_sizes(whole: GraphModule, call: FxNode, part: GraphModule) -> None:
+    """Gives a part the open sizes that its tensors have but its arguments do not show, where the
+    whole graph has them as arguments: an argument of (n + 1) // 2 rows does not say what n is.
+    """
+    missing = {symbol for node in part.graph.nodes for symbol in free_symbols(node.meta.get("val"))}
+    missing -= {
+        source.symbol for source in sources([i.meta.get("val") for i in inputs_of(part.graph)])
+    }
+    for place in inputs_of(whole.graph):
+        value = place.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr in missing:
+            missing.discard(value.node.expr)
+            with part.graph.inserting_before(next(iter(reversed(part.graph.nodes)))):
+                part.graph.placeholder(place.name).meta["val"] = value
+            call.args = (*call.args, place)
+    part.recompile()
 
 
 def _visible_results(

@@ -4,7 +4,8 @@ call, or for sizes that are equal, where this is what leaves them open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,15 +28,13 @@ class PerSizePrograms:
 
     def __init__(self, module: GraphModule, options: Options) -> None:
         self._module, self._options = module, options
-        self._symbols = list(_symbols([n.meta.get("val") for n in inputs_of(module.graph)]))
+        self._symbols = list(sources([n.meta.get("val") for n in inputs_of(module.graph)]))
         self._programs: Programs[TensorProgram] = Programs()
         # by the first of the equal sizes for each: None where the graph cannot be open
         self._alike: Programs[TensorProgram | None] = Programs()
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
-        sizes = tuple(
-            args[at] if axis is None else args[at].shape[axis] for at, axis, _ in self._symbols
-        )
+        sizes = tuple(source.of(args) for source in self._symbols)
         program = self._of_equal(sizes)
         if program is not None:
             return program(args)
@@ -53,7 +52,7 @@ class PerSizePrograms:
         return self._alike.get(alike, lambda: self._open(alike))
 
     def _open(self, alike: tuple[int, ...]) -> TensorProgram | None:
-        symbols = [symbol for _, _, symbol in self._symbols]
+        symbols = [source.symbol for source in self._symbols]
         equal = {symbols[n]: symbols[at] for n, at in enumerate(alike) if n != at}
         graph = Subgraph(self._module, self._options, equal)
         able = not graph.unsupported and not graph.undetermined_sizes
@@ -64,27 +63,59 @@ class PerSizePrograms:
         return Subgraph(self._module, self._options, dict(_hints(self._module)))
 
     def _compile(self, sizes: tuple[int, ...]) -> TensorProgram:
-        values = {symbol: size for (_, _, symbol), size in zip(self._symbols, sizes, strict=True)}
+        pairs = zip(self._symbols, sizes, strict=True)
+        values = {source.symbol: size for source, size in pairs}
         return Subgraph(self._module, self._options, values).program()
 
 
-def _symbols(metas: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
-    """Where each symbol can be read: the number of an argument, an axis of it (None if the argument
-    is the size itself), and the symbol.
+@dataclass(frozen=True, slots=True)
+class SizeSource:
+    """Where a symbol can be read: the number of an argument, and an axis of it (None if the
+    argument is a size itself), of which the size is `scale` times the symbol plus `offset`.
     """
-    seen = set()
+
+    symbol: Any
+    argument: int
+    axis: int | None
+    scale: int = 1
+    offset: int = 0
+
+    def of(self, args: Sequence[Any]) -> int:
+        """The value of the symbol in a call."""
+        given = args[self.argument]
+        size = given if self.axis is None else given.shape[self.axis]
+        return int((size - self.offset) // self.scale)
+
+
+def sources(metas: list[Any]) -> Iterator[SizeSource]:
+    """Where each symbol can be read: where a size is the symbol, else where it is computed from
+    this symbol alone. A part of a graph may get nothing but such a value of another part.
+    """
+    sizes: list[tuple[int, int | None, Any]] = []
     for at, meta in enumerate(metas):
-        axes: list[tuple[int | None, Any]] = [(None, meta)]
-        if isinstance(meta, torch.Tensor):
-            axes = list(enumerate(meta.shape))
+        axes = enumerate(meta.shape) if isinstance(meta, torch.Tensor) else [(None, meta)]
         for axis, size in axes:
-            if (
-                isinstance(size, torch.SymInt)
-                and size.node.expr.is_Symbol
-                and size.node.expr not in seen
-            ):
-                seen.add(size.node.expr)
-                yield at, axis, size.node.expr
+            if isinstance(size, torch.SymInt):
+                sizes.append((at, axis, size.node.expr))
+    sizes.sort(key=lambda size: not size[2].is_Symbol)
+    seen = set()
+    for at, axis, expr in sizes:
+        if len(expr.free_symbols) != 1 or expr.free_symbols <= seen:
+            continue
+        (symbol,) = expr.free_symbols
+        scale, offset = expr.coeff(symbol), expr.subs(symbol, 0)
+        if scale.is_Integer and scale > 0 and expr.expand() == scale * symbol + offset:
+            seen.add(symbol)
+            yield SizeSource(symbol, at, axis, int(scale), int(offset))
+
+
+def free_symbols(value: Any) -> frozenset[Any]:
+    """The symbols in the sizes of a tensor, or of several, or in a size."""
+    if isinstance(value, tuple | list):
+        return frozenset[Any]().union(*map(free_symbols, value))
+    sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+    found = [size.node.expr.free_symbols for size in sizes if isinstance(size, torch.SymInt)]
+    return frozenset[Any]().union(*found)
 
 
 def _hints(module: GraphModule) -> Iterator[tuple[Any, int]]:

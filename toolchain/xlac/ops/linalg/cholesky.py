@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ir.op import Sample, declare
 from xlac.ir.types import Type
 from xlac.ops import build
+from xlac.ops.complex.linalg import numbers, spectra, systems
 from xlac.ops.linalg.matrices import (
+    COLUMNS,
     check_square,
     entry,
     first_block,
@@ -19,51 +20,49 @@ from xlac.ops.linalg.matrices import (
     product,
     swapped,
 )
+from xlac.ops.linalg.matrix_operation import MatrixOperation, triangular_solved
 from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
 
-COLUMNS = 32  # columns of a block, factored one by one
 PRODUCT = 128  # rows of a product that is computed whole although only half of it is used
 
 
 @declare
-class Cholesky(Composite):
+class Cholesky(MatrixOperation):
     """The lower triangular L with L L' = a, or with `lower: false` the upper U with U' U = a, for
     positive definite a.
 
     Only that triangle of a is read. Where a is not positive definite there are NaNs. The residual
-    |L L' - a| is below 2 n eps |L| |L'|, element by element.
+    |L L' - a| is below 2 n eps |L| |L'|, element by element. With `complex`, a has a last axis of
+    2, ' is the adjoint, and of the diagonal of a the real part is read.
     """
 
     mnemonic = "cholesky"
     operands = ("a",)
-    leading = {}
     lower: bool = True
 
     def infer(self, *types: Type) -> Type:
-        (a,) = types
-        check_square(self.mnemonic, a)
-        return a
+        check_square(self.mnemonic, self.part(types[0]))
+        return types[0]
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
         """L times the lower triangle, its diagonal halved, of L⁻¹ da L⁻ᵀ, where da is the symmetric
         matrix of the triangle that is read.
         """
-        (change,) = tangents
-        assert change is not None
-        low, change = (node, change) if self.lower else (swapped(node), swapped(change))
-        inner = build.apply1("tril", change, k=-1)
-        whole = build.add(build.apply1("tril", change), swapped(inner))
-        left = build.apply1("triangular_solve", low, whole)
-        both = build.apply1("triangular_solve", low, left, left=False, transpose=True)
-        half = build.mul(
-            build.add(build.apply1("tril", both), build.apply1("tril", both, k=-1)), 0.5
-        )
-        moved = product(low, half)
-        return [moved if self.lower else swapped(moved)]
+        (given,) = tangents
+        assert given is not None
+        low, change = self.numbers(node), self.numbers(given)
+        if not self.lower:
+            low, change = numbers.adjoint(low), numbers.adjoint(change)
+        left = triangular_solved(low, spectra.hermitian(change, True))
+        both = triangular_solved(numbers.adjoint(low), left, left=False, lower=False)
+        moved = numbers.product(low, numbers.each(_half, both))
+        return [self.node(moved if self.lower else numbers.adjoint(moved))]
 
     def expand(self, *inputs: Node) -> Node:
         (a,) = inputs
+        if self.complex:
+            return self.node(systems.cholesky(self.numbers(a), self.lower, factored))
         if not self.lower:
             return swapped(Cholesky().expand(swapped(a)))
         return factored(a)
@@ -72,7 +71,14 @@ class Cholesky(Composite):
     def samples(cls) -> Sequence[Sample]:
         shapes = ((1, 1), (0, 2, 2), (3, 1, 1), (0, 0), (2, 0, 0))
         samples = [Sample((Type(DType.F32, s),), {}, ("positive",)) for s in shapes]
-        return [*samples, Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))]
+        pairs = Sample((Type(DType.F32, (2, 1, 1, 2)),), {"complex": True}, ("positive",))
+        upper = Sample((Type(DType.F64, (1, 1)),), {"lower": False}, ("positive",))
+        return [*samples, upper, pairs]
+
+
+def _half(a: Node) -> Node:
+    """The lower triangle with its diagonal halved."""
+    return build.mul(build.add(build.apply1("tril", a), build.apply1("tril", a, k=-1)), 0.5)
 
 
 def factored(a: Node) -> Node:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.ir.composite import Composite
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
+from xlac.ops.complex.linalg import reflections
 from xlac.ops.linalg.matrices import (
     Ints,
     check_matrix,
@@ -21,6 +21,7 @@ from xlac.ops.linalg.matrices import (
     product,
     swapped,
 )
+from xlac.ops.linalg.matrix_operation import MatrixOperation
 from xlac_sdk.dtypes import DType
 
 F32 = DType.F32
@@ -28,34 +29,37 @@ PANEL = 16  # columns of a panel, reflected one by one
 
 
 @declare
-class HouseholderQr(Composite):
+class HouseholderQr(MatrixOperation):
     """Reflections H = I - tau v v' of which the product makes matrices a (…, m, n) upper
     triangular: (packed, taus), as LAPACK's geqrf.
 
     R is on and above the diagonal of `packed` (…, m, n). Column k below it is what follows the 1 in
     the k-th v, which begins with k zeros; `taus` is (…, min(m, n)), 0 where nothing is to be
     reflected. The product H₁ H₂ … is Q with Q R = a, within 6 m n eps |a| in the Frobenius norm.
+    With `complex`, all have a last axis of 2, H = I - tau v v*, and R has a real diagonal.
     """
 
     mnemonic = "householder_qr"
     operands = ("a",)
-    leading = {}
 
     def infer(self, *types: Type) -> Types:
-        (a,) = types
+        a = self.part(types[0])
         rows, columns = check_matrix(self.mnemonic, a)
-        return a, a.with_shape((*a.shape[:-2], min(rows, columns)))
+        return types[0], self.paired(a.with_shape((*a.shape[:-2], min(rows, columns))))
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
+        if self.complex:
+            packed, taus = reflections.qr(self.numbers(inputs[0]))
+            return self.node(packed), self.node(taus)
         return _reflected(inputs[0])
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        packed = np.array(arrays[0])
+        packed = np.array(self.array(arrays[0]))
         *batch, rows, columns = packed.shape
         taus = np.zeros((*batch, min(rows, columns)), packed.dtype)
         for at in np.ndindex(*batch):
             _reflect(packed[at], taus[at])
-        return packed, taus
+        return self.pairs(packed, arrays[0]), self.pairs(taus, arrays[0])
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -63,40 +67,44 @@ class HouseholderQr(Composite):
             (4, 4), (1, 1), (3, 5), (5, 3), (2, 3, 3), (0, 3, 3), (2, 0, 0), (0, 2), (3, 0),
         ]  # fmt: skip
         single = [Sample((Type(F32, s),), {}) for s in shapes]
-        return [*single, Sample((Type(DType.F64, (6, 6)),), {})]
+        pairs = [Sample((Type(F32, (*s, 2)),), {"complex": True}) for s in ((3, 3), (2, 3, 2))]
+        return [*single, Sample((Type(DType.F64, (6, 6)),), {}), *pairs]
 
 
 @declare
-class HouseholderProduct(Composite):
+class HouseholderProduct(MatrixOperation):
     """The first columns of the product H₁ H₂ … Hₖ of reflections given as `householder_qr` gives
     them, as LAPACK's orgqr.
 
     `packed` is (…, m, n) with n ≤ m, `taus` (…, k) with k ≤ n; the result is (…, m, n). Its columns
-    are orthonormal within 6 m n eps.
+    are orthonormal within 6 m n eps. With `complex`, all have a last axis of 2.
     """
 
     mnemonic = "householder_product"
     operands = ("packed", "taus")
-    leading = {}
 
     def infer(self, *types: Type) -> Type:
-        packed, taus = types
+        packed, taus = (self.part(t, n) for n, t in enumerate(types))
         rows, columns = check_matrix(self.mnemonic, packed)
         count = taus.shape[-1] if taus.rank else None
         fits = isinstance(count, int) and count <= columns <= rows
         if not fits or taus != packed.with_shape((*packed.shape[:-2], count or 0)):
             raise ShapeError(
                 f"{self.mnemonic} needs at least as many rows as columns, and as many as there are "
-                f"factors of the same batch, got {packed} and {taus}",
+                f"factors of the same batch, got {types[0]} and {types[1]}",
                 operand=1,
             )
-        return packed
+        return types[0]
 
     def expand(self, *inputs: Node) -> Node:
         """I - V (I + D N)⁻¹ D V', the compact WY form, with the vectors as columns of V, taus on
         the diagonal of D, and the part of V' V above its diagonal as N; its first columns.
         """
         packed, taus = inputs
+        if self.complex:
+            return self.node(
+                reflections.householder_product(self.numbers(packed), self.numbers(taus))
+            )
         columns, rank, count = packed.shape[-1], packed.type.rank, taus.shape[-1]
         assert isinstance(count, int) and isinstance(columns, int)
         one = build.cast(on_diagonal(packed.shape), packed.type.dtype)
@@ -108,15 +116,15 @@ class HouseholderProduct(Composite):
         return build.sub(one, product(v, inner))
 
     def evaluate(self, *arrays: Array) -> Array:
-        packed, taus = arrays
+        packed, taus = map(self.array, arrays)
         *batch, rows, columns = packed.shape
         q = np.broadcast_to(np.eye(rows, columns, dtype=packed.dtype), packed.shape).copy()
         for at in np.ndindex(*batch):
             for k in reversed(range(taus.shape[-1])):
                 v = np.concatenate([np.zeros(k), [1.0], packed[at][k + 1 :, k]])
                 v = v.astype(packed.dtype)
-                q[at] -= taus[at][k] * np.outer(v, v @ q[at])
-        return q
+                q[at] -= taus[at][k] * np.outer(v, v.conj() @ q[at])
+        return self.pairs(q, arrays[0])
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -129,21 +137,26 @@ class HouseholderProduct(Composite):
             for s, k in shapes
         ]
         wide = Type(DType.F64, (5, 4)), Type(DType.F64, (4,))
-        return [*single, Sample(wide, {}, ("unit", "positive"))]
+        pairs = Type(F32, (3, 2, 2)), Type(F32, (2, 2))
+        return [
+            *single,
+            Sample(wide, {}, ("unit", "positive")),
+            Sample(pairs, {"complex": True}, ("unit", "positive")),
+        ]
 
 
 def _reflect(a: Array, taus: Array) -> None:
     """Replaces a matrix by its factors, in place."""
     for k in range(len(taus)):
         alpha, tail = a[k, k], a[k + 1 :, k]
-        if not np.any(tail):
+        if not np.any(tail) and not alpha.imag:
             continue
         scale = np.max(np.abs(a[k:, k]))  # avoids denormal squares, which would lose digits
         alpha, tail = alpha / scale, tail / scale
-        beta = -np.copysign(np.sqrt(alpha * alpha + np.sum(tail * tail)), alpha)
+        beta = -np.copysign(np.linalg.norm([alpha, *tail]), alpha.real)
         taus[k] = (beta - alpha) / beta
         v = np.concatenate([np.ones(1, a.dtype), tail / (alpha - beta)])
-        a[k:, k + 1 :] -= taus[k] * np.outer(v, v @ a[k:, k + 1 :])
+        a[k:, k + 1 :] -= np.conj(taus[k]) * np.outer(v, v.conj() @ a[k:, k + 1 :])
         a[k, k], a[k + 1 :, k] = beta * scale, v[1:]
 
 

@@ -6,21 +6,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.ir.composite import Composite
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, Sample, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
-from xlac.ops.linalg.matrices import Ints, check_matrix, entry, first_block, gathered, over, product
+from xlac.ops.complex.linalg import numbers, systems
+from xlac.ops.complex.linalg.numbers import Numbers, each
+from xlac.ops.linalg.matrices import (
+    COLUMNS,
+    Ints,
+    check_matrix,
+    entry,
+    first_block,
+    gathered,
+    over,
+    product,
+)
+from xlac.ops.linalg.matrix_operation import MatrixOperation, triangular_solved
 from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
 
-COLUMNS = 32  # columns of a panel, eliminated one by one
-
 
 @declare
-class Lu(Composite):
+class Lu(MatrixOperation):
     """Factors of matrices a (…, m, n) with rows exchanged: (packed, pivots, permutation).
 
     The rows of a in the order of `permutation` (…, m) are L U: L, lower triangular with a diagonal
@@ -28,50 +37,54 @@ class Lu(Composite):
     with row pivots[k] ≥ k, that of the largest number in its column (the first of equals; NaN
     counts as the largest); `pivots` is (…, min(m, n)), both are i32 and count from 0. Where all of
     a column is 0, U has a 0 on its diagonal and L zeros below it, as with LAPACK's getrf. The
-    residual |L U - P a| is below 2 n eps |L| |U|, element by element.
+    residual |L U - P a| is below 2 n eps |L| |U|, element by element. With `complex`, a and
+    `packed` have a last axis of 2, and numbers are compared by the sum of their parts' magnitudes.
     """
 
     mnemonic = "lu"
     operands = ("a",)
-    leading = {}
 
     def infer(self, *types: Type) -> Types:
-        (a,) = types
+        a = self.part(types[0])
         rows, columns = check_matrix(self.mnemonic, a)
         batch = a.shape[:-2]
         pivots = Type(DType.I32, (*batch, min(rows, columns)))
-        return a, pivots, Type(DType.I32, (*batch, rows))
+        return types[0], pivots, Type(DType.I32, (*batch, rows))
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
         """With C = L⁻¹ P da U⁻¹: dL = L times what is below the diagonal of C, dU the rest times U.
         Where m and n differ, L and U are completed to square matrices by the identity.
         """
-        (change,) = tangents
-        assert change is not None
-        packed, rows = pick(node, 0), pick(node, 2)
+        (given,) = tangents
+        assert given is not None
+        packed, rows = self.numbers(pick(node, 0)), pick(node, 2)
+        change = each(lambda x: gathered(x, rows), self.numbers(given))
         low, high = self._square(packed)
-        inner = build.apply1("triangular_solve", low, gathered(change, rows), unit=True)
-        inner = build.apply1("triangular_solve", high, inner, left=False, lower=False)
-        by_low = product(build.apply1("tril", low, k=-1), build.apply1("tril", inner, k=-1))
-        by_low = build.add(by_low, build.apply1("tril", inner, k=-1))
-        by_high = product(build.apply1("triu", inner), build.apply1("triu", high))
-        return [build.add(by_low, by_high), None, None]
+        inner = triangular_solved(low, change, unit=True)
+        inner = triangular_solved(high, inner, left=False, lower=False)
+        below, within = (each(lambda x: build.apply1("tril", x, k=-1), x) for x in (low, inner))
+        by_low = numbers.add(numbers.product(below, within), within)
+        within, above = (each(lambda x: build.apply1("triu", x), x) for x in (inner, high))
+        by_high = numbers.product(within, above)
+        return [self.node(numbers.add(by_low, by_high)), None, None]
 
-    def _square(self, packed: Node) -> tuple[Node, Node]:
+    def _square(self, packed: Numbers) -> tuple[Numbers, Numbers]:
         """Packs L, without its diagonal, and U into the lower and upper triangle of square
         matrices.
         """
-        rows, columns = check_matrix(self.mnemonic, packed.type)
-        rank = packed.type.rank
+        type_ = packed[0].type
+        rows, columns = check_matrix(self.mnemonic, type_)
+        rank = type_.rank
         if rows == columns:
             return packed, packed
         if rows < columns:
-            low = build.cut(packed, rank - 1, 0, rows)
-            wide = packed.type.with_shape((*packed.shape[:-2], columns - rows, columns))
-            return low, build.concat([packed, self._shifted(wide, rows)], rank - 2)
-        high = build.cut(packed, rank - 2, 0, columns)
-        zeros = build.full(0.0, (*packed.shape[:-1], rows - columns), packed.type.dtype)
-        return build.concat([packed, zeros], rank - 1), high
+            low = numbers.cut(packed, rank - 1, 0, rows)
+            wide = type_.with_shape((*type_.shape[:-2], columns - rows, columns))
+            others = numbers.real(self._shifted(wide, rows), packed)
+            return low, numbers.concat([packed, others], rank - 2)
+        high = numbers.cut(packed, rank - 2, 0, columns)
+        zeros = build.full(0.0, (*type_.shape[:-1], rows - columns), type_.dtype)
+        return numbers.concat([packed, numbers.real(zeros, packed)], rank - 1), high
 
     def _shifted(self, like: Type, first: int) -> Node:
         """Rows of the identity matrix from row `first` on."""
@@ -81,16 +94,19 @@ class Lu(Composite):
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         (a,) = inputs
+        if self.complex:
+            packed, pivots, order = systems.lu(self.numbers(a))
+            return self.node(packed), pivots, order
         return factored(a)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        packed = np.array(arrays[0])
+        packed = np.array(self.array(arrays[0]))
         *batch, rows, columns = packed.shape
         pivots = np.zeros((*batch, min(rows, columns)), np.int32)
         order = np.broadcast_to(np.arange(rows, dtype=np.int32), (*batch, rows)).copy()
         for at in np.ndindex(*batch):
             _eliminate(packed[at], pivots[at], order[at])
-        return packed, pivots, order
+        return self.pairs(packed, arrays[0]), pivots, order
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -99,13 +115,18 @@ class Lu(Composite):
             (2, 2, 4, 2),
         ]  # fmt: skip
         single = [Sample((Type(DType.F32, s),), {}) for s in shapes]
-        return [*single, Sample((Type(DType.F64, (6, 6)),), {})]
+        pairs = [
+            Sample((Type(DType.F32, (*s, 2)),), {"complex": True})
+            for s in ((3, 3), (2, 2, 3), (3, 1))
+        ]
+        return [*single, Sample((Type(DType.F64, (6, 6)),), {}), *pairs]
 
 
 def _eliminate(a: Array, pivots: Array, order: Array) -> None:
     """Replaces a matrix by its factors, in place."""
     for k in range(len(pivots)):
-        pivots[k] = pivot = k + int(np.argmax(np.abs(a[k:, k])))
+        sizes = np.abs(a[k:, k].real) + np.abs(a[k:, k].imag)
+        pivots[k] = pivot = k + int(np.argmax(sizes))
         a[[k, pivot]] = a[[pivot, k]]
         order[[k, pivot]] = order[[pivot, k]]
         if a[k, k] != 0:

@@ -6,60 +6,76 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.ir.composite import Composite
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, Sample, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
-from xlac.ops.linalg.det import SHAPES, diagonal_of, parity, quotients
-from xlac.ops.linalg.matrices import check_square, diagonal
-from xlac.ops.linalg.solve import factors
+from xlac.ops.complex import arithmetic
+from xlac.ops.complex.linalg.numbers import Numbers, diagonal, each, mul, rank, scaled, summed
+from xlac.ops.complex.parts import hypot
+from xlac.ops.linalg.det import PAIRS, SHAPES, diagonal_of, lu_parts, parity, product_of, quotients
+from xlac.ops.linalg.matrices import check_square
+from xlac.ops.linalg.matrix_operation import MatrixOperation
 from xlac_sdk.dtypes import DType
 
 
 @declare
-class Slogdet(Composite):
+class Slogdet(MatrixOperation):
     """The determinant of square matrices as (its sign, the logarithm of its absolute value).
 
     It neither overflows nor underflows. Matrices are (…, n, n), both results (…). The sign is 1,
     -1, or 0 where a is singular, with the logarithm -infinity; of matrices of size 0 they are 1 and
-    0.
+    0. With `complex`, a and the sign, a number of magnitude 1, have a last axis of 2 more.
     """
 
     mnemonic = "slogdet"
     operands = ("a",)
-    leading = {}
 
     def infer(self, *types: Type) -> Types:
-        (a,) = types
+        a = self.part(types[0])
         check_square(self.mnemonic, a)
-        return (a.with_shape(a.shape[:-2]),) * 2
+        result = a.with_shape(a.shape[:-2])
+        return self.paired(result), result
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
-        """The trace of a⁻¹ da; the sign does not change."""
+        """The trace of a⁻¹ da, and the sign times the imaginary part of that; real signs do not
+        change.
+        """
         (change,) = tangents
         assert change is not None
-        packed, _, permutation = factors(node.inputs[0])
-        traced = quotients(packed, permutation, change)
-        return [None, build.reduce(traced, "add", traced.type.rank - 1)]
+        packed, _, permutation = lu_parts(self, node.inputs[0])
+        traced = quotients(packed, permutation, self.numbers(change))
+        size, *turn = summed(traced, rank(traced) - 1)
+        if not turn:
+            return [None, size]
+        sign = self.numbers(pick(node, 0))
+        return [self.node(mul(sign, (build.like(0.0, size), turn[0]))), size]
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         (a,) = inputs
-        packed, pivots, _ = factors(a)
-        along, rank = diagonal(packed), a.type.rank
-        sign = build.reduce(build.apply1("sign", along), "mul", rank - 2)
-        size = build.log(build.apply1("abs", along))
+        packed, pivots, _ = lu_parts(self, a)
+        along = diagonal(packed)
+        if self.complex:
+            signs: Numbers = arithmetic.sign((along[0], along[1]))
+            sizes = hypot(*along)
+        else:
+            signs, sizes = (
+                each(lambda x: build.apply1("sign", x), along),
+                build.apply1("abs", *along),
+            )
         parted = build.cast(parity(pivots), a.type.dtype)
-        return build.mul(parted, sign), build.reduce(size, "add", rank - 2)
+        size = build.reduce(build.log(sizes), "add", rank(along) - 1)
+        return self.node(scaled(product_of(signs), parted)), size
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        along, sign = diagonal_of(arrays[0])
+        along, parted = diagonal_of(self, arrays[0])
+        sizes = np.abs(along)
         with np.errstate(divide="ignore"):
-            size = np.sum(np.log(np.abs(along)), -1)
-        sign = sign * np.prod(np.sign(along), -1)
-        return np.asarray(sign, along.dtype), np.asarray(size, along.dtype)
+            size = np.sum(np.log(sizes), -1)
+        sign = parted * np.prod(along / np.where(sizes == 0, 1.0, sizes), -1)
+        return self.pairs(sign, arrays[0]), np.asarray(size, arrays[0].dtype)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         samples = [Sample((Type(DType.F32, s),), {}) for s in SHAPES]
-        return [*samples, Sample((Type(DType.F64, (5, 5)),), {})]
+        return [*samples, Sample((Type(DType.F64, (5, 5)),), {}), *PAIRS]

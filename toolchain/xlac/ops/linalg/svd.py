@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlac.ir.composite import Composite
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, Sample, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
+from xlac.ops.complex.linalg import spectra
+from xlac.ops.complex.linalg.numbers import Numbers, add, adjoint, each, product, scaled, sub
+from xlac.ops.linalg import matrices
 from xlac.ops.linalg.jacobi import (
     epsilon,
     halves,
@@ -29,14 +31,14 @@ from xlac.ops.linalg.matrices import (
     gathered,
     identity,
     on_diagonal,
-    product,
     swapped,
 )
+from xlac.ops.linalg.matrix_operation import MatrixOperation
 from xlac_sdk.dtypes import DType
 
 
 @declare
-class Svd(Composite):
+class Svd(MatrixOperation):
     """Matrices a (…, m, n) as U S V', with orthonormal columns in U and V and singular values,
     descending, as the diagonal S: (U, S, V').
 
@@ -45,54 +47,66 @@ class Svd(Composite):
     are made. |U S V' - a| is within 30 k eps |a|, |U' U - I| and |V' V - I| within 30 k eps, in the
     Frobenius norm; signs of vectors, and vectors of equal values, are not determined.
     Infinities and NaNs make all NaN. The derivative is that of values all different and, where m
-    and n differ, other than 0, without `full_matrices`.
+    and n differ, other than 0, without `full_matrices`. With `complex`, all but S have a last axis
+    of 2, ' is the adjoint, and phases of vectors are not determined.
     """
 
     mnemonic = "svd"
     operands = ("a",)
-    leading = {}
     full_matrices: bool = True
 
     def infer(self, *types: Type) -> Types:
-        (a,) = types
+        a = self.part(types[0])
         rows, columns = check_matrix(self.mnemonic, a)
         size, batch = min(rows, columns), a.shape[:-2]
         left, right = (rows, columns) if self.full_matrices else (size, size)
         return (
-            a.with_shape((*batch, rows, left)),
+            self.paired(a.with_shape((*batch, rows, left))),
             a.with_shape((*batch, size)),
-            a.with_shape((*batch, right, columns)),
+            self.paired(a.with_shape((*batch, right, columns))),
         )
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
         """With C = U' da V: dS is its diagonal; dU and dV are U and V times skew-symmetric
-        matrices, and what da adds outside of their columns.
+        matrices, and what da adds outside of their columns. Of complex numbers, an imaginary part
+        of C's diagonal turns columns of U.
         """
-        (change,) = tangents
-        rows, columns = check_matrix(self.mnemonic, node.inputs[0].type)
-        if change is None or (self.full_matrices and rows != columns) or not min(rows, columns):
+        rows, columns = check_matrix(self.mnemonic, self.part(node.inputs[0].type))
+        square = self.full_matrices and rows != columns
+        if tangents[0] is None or square or not min(rows, columns):
             return None
-        u, s, v = pick(node, 0), pick(node, 1), swapped(pick(node, 2))
-        inner = product(product(swapped(u), change), v)
-        rank, diagonals = inner.type.rank, on_diagonal(inner.shape)
-        across, down = (build.back(s, inner.shape, (rank - k,)) for k in (2, 1))
+        change, s = self.numbers(tangents[0]), pick(node, 1)
+        u, v = self.numbers(pick(node, 0)), adjoint(self.numbers(pick(node, 2)))
+        inner = product(product(adjoint(u), change), v)
+        shape = inner[0].shape
+        diagonals = on_diagonal(shape)
+        across, down = (build.back(s, shape, (len(shape) - k,)) for k in (2, 1))
         gaps = build.mul(build.add(across, down), build.sub(across, down))
         gaps = build.select(diagonals, 1.0, gaps)
 
-        def turned(weighted: Node) -> Node:
-            both = build.add(weighted, swapped(weighted))
-            return build.select(diagonals, 0.0, build.div(both, gaps))
+        def turned(weights: Node) -> Numbers:
+            weighted = scaled(inner, weights)
+            both = add(weighted, adjoint(weighted))
+            return each(lambda x: build.select(diagonals, 0.0, build.div(x, gaps)), both)
 
-        by_u = product(u, turned(build.mul(inner, across)))
-        by_v = product(v, turned(build.mul(inner, down)))
+        turn = turned(across)
+        if self.complex:
+            phases = build.div(inner[1], build.select(diagonals, across, 1.0))
+            turn = turn[0], build.select(diagonals, phases, turn[1])
+        by_u, by_v = product(u, turn), product(v, turned(down))
         if rows > columns:
-            by_u = build.add(by_u, _outside(u, product(change, v), s))
+            by_u = add(by_u, _outside(u, product(change, v), s))
         if columns > rows:
-            by_v = build.add(by_v, _outside(v, product(swapped(change), u), s))
-        return [by_u, diagonal(inner), swapped(by_v)]
+            by_v = add(by_v, _outside(v, product(adjoint(change), u), s))
+        return [self.node(by_u), diagonal(inner[0]), self.node(adjoint(by_v))]
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
         (a,) = inputs
+        if self.complex:
+            left, values, right = spectra.svd(
+                self.numbers(a), self.full_matrices, Svd(full_matrices=False).expand
+            )
+            return self.node(left), values, self.node(right)
         rows, columns = check_matrix(self.mnemonic, a.type)
         rank = a.type.rank
         if rows < columns:
@@ -122,13 +136,15 @@ class Svd(Composite):
         return u, values, only_finite(gathered(rows_of_v, order), scale)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        return tuple(map(np.asarray, np.linalg.svd(arrays[0], self.full_matrices)))
+        u, s, v = np.linalg.svd(self.array(arrays[0]), self.full_matrices)
+        return self.pairs(u, arrays[0]), s.astype(arrays[0].dtype), self.pairs(v, arrays[0])
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         shapes: list[Ints] = [(0, 3, 3), (2, 0, 0), (0, 2, 3), (3, 0)]
         single = [Sample((Type(DType.F32, s),), {"full_matrices": False}) for s in shapes]
-        return [*single, Sample((Type(DType.F64, (0, 3)),), {})]
+        pairs = Sample((Type(DType.F32, (0, 3, 2, 2)),), {"complex": True})
+        return [*single, Sample((Type(DType.F64, (0, 3)),), {}), pairs]
 
 
 def _factors(a: Node, complete: bool) -> tuple[Node, Node]:
@@ -140,16 +156,17 @@ def _factors(a: Node, complete: bool) -> tuple[Node, Node]:
 def _extended(base: Node, u: Node, columns: int) -> Node:
     """The first columns of `base` times u, then the others as they are."""
     rank, count = base.type.rank, base.shape[-1]
-    first = product(build.cut(base, rank - 1, 0, columns), u)
+    first = matrices.product(build.cut(base, rank - 1, 0, columns), u)
     if count == columns:
         return first
     return build.concat([first, build.cut(base, rank - 1, columns, count)], rank - 1)
 
 
-def _outside(u: Node, change: Node, s: Node) -> Node:
+def _outside(u: Numbers, change: Numbers, s: Node) -> Numbers:
     """The part of a change orthogonal to the columns of u, divided by the singular values."""
-    rest = build.sub(change, product(u, product(swapped(u), change)))
-    return build.div(rest, build.back(s, rest.shape, (rest.type.rank - 2,)))
+    rest = sub(change, product(u, product(adjoint(u), change)))
+    divisor = build.back(s, rest[0].shape, (rest[0].type.rank - 2,))
+    return each(lambda x: build.div(x, divisor), rest)
 
 
 def _orthogonalized(a: Node) -> tuple[Node, Node]:

@@ -172,11 +172,11 @@ OTHERS = {
 
 ABSENT = frozenset(
     "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d argwhere bessel_i0e bilinear "
-    "compress conj cov cross cumlogsumexp eig embedding_bag frexp gradient hardmax hardshrink hist "
-    "igamma igammac iinfo inf isin isnat ldexp linearattention log10 logcumsumexp logit map "
-    "max_unpool1d max_unpool2d max_unpool3d median mode modf mvlgamma nan nanargmax nanargmin "
-    "nancumprod nancumsum nonzero normal normalizer pi pinv put real renorm reduce_xor rrelu "
-    "shrink sinc softmin softshrink xlogy".split()
+    "compress conj cov cross cumlogsumexp embedding_bag fill_diagonal frexp gradient hardmax "
+    "hardshrink hist igamma igammac iinfo inf isin isnat ldexp linearattention log10 "
+    "logcumsumexp logit map max_unpool1d max_unpool2d max_unpool3d median mode modf mvlgamma "
+    "nan nanargmax nanargmin nancumprod nancumsum nonzero normal normalizer pi put real renorm "
+    "reduce_xor rrelu shrink sinc softmin softshrink xlogy".split()
 )
 """Operations elsewhere that have none of ours; what is spelled like them means something else."""
 

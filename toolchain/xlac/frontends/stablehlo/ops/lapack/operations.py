@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.frontends.complex.linalg.numbers import Numbers
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.text.elements import part_of
@@ -12,6 +11,7 @@ from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex.linalg.numbers import Numbers
 from xlac.ops.linalg.eigh import Eigh
 from xlac.ops.linalg.householder import HouseholderQr
 from xlac.ops.linalg.lu import Lu

@@ -4,16 +4,6 @@ complex matrices, and those of both kinds that are no operation of ours.
 
 from __future__ import annotations
 
-from xlac.frontends.complex.linalg import reflections, spectra, systems, tridiagonal
-from xlac.frontends.complex.linalg.numbers import (
-    Numbers,
-    adjoint,
-    diagonal,
-    each,
-    rank,
-    select,
-    swapped,
-)
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.ops.lapack.operations import (
     first_of,
@@ -27,6 +17,8 @@ from xlac.frontends.stablehlo.text.elements import part_of
 from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.frontends.stablehlo.values import TypedTensor, Value
 from xlac.ops import build
+from xlac.ops.complex.linalg import reflections, spectra, systems, tridiagonal
+from xlac.ops.complex.linalg.numbers import Numbers, adjoint, diagonal, each, rank, select, swapped
 
 
 def _complex(site: OperationSite, number: int) -> Numbers:

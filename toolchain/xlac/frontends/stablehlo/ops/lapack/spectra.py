@@ -4,10 +4,6 @@ and eigenvectors.
 
 from __future__ import annotations
 
-from xlac.frontends.complex.linalg import eigenvectors
-from xlac.frontends.complex.linalg.numbers import Numbers
-from xlac.frontends.complex.linalg.schur import eigenvalues
-from xlac.frontends.complex.linalg.schur import schur as schur_form
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.ops.lapack.operations import letter
 from xlac.frontends.stablehlo.site import Built, OperationSite
@@ -15,6 +11,10 @@ from xlac.frontends.stablehlo.text.syntax import TensorType
 from xlac.frontends.stablehlo.values import TypedTensor, Value
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex.linalg import eigenvectors
+from xlac.ops.complex.linalg.numbers import Numbers
+from xlac.ops.complex.linalg.schur import eigenvalues
+from xlac.ops.complex.linalg.schur import schur as schur_form
 
 
 def gees(site: OperationSite) -> Built:

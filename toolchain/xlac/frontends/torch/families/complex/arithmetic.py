@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlac.frontends.complex import arithmetic, logarithm
-from xlac.frontends.complex.parts import Parts, hypot
 from xlac.frontends.torch.complex_tensors import (
     ComplexTensor,
     Number,
@@ -16,6 +14,8 @@ from xlac.frontends.torch.complex_tensors import (
 from xlac.frontends.torch.table import BUILDERS, AtenCall, Builder
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex import arithmetic, logarithm
+from xlac.ops.complex.parts import Parts, hypot
 from xlac_sdk.dtypes import DType
 
 

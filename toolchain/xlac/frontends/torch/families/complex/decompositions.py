@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from xlac.frontends.complex import arithmetic
-from xlac.frontends.complex.linalg import reflections, spectra
-from xlac.frontends.complex.linalg.numbers import (
+from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
+from xlac.frontends.torch.families.complex.factors import empty, factored, tensor
+from xlac.frontends.torch.families.math.matrix_functions import inverses
+from xlac.frontends.torch.table import AtenCall
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.complex import arithmetic
+from xlac.ops.complex.linalg import reflections, spectra
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
+    as_pairs,
     cut,
     diagonal,
     each,
+    multiplied,
+    of_pairs,
     product,
     rank,
     scaled,
     sizes,
     swapped,
 )
-from xlac.frontends.complex.parts import Parts, hypot
-from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
-from xlac.frontends.torch.families.complex.factors import empty, factored, tensor
-from xlac.frontends.torch.families.complex.reductions import multiplied
-from xlac.frontends.torch.families.math.matrix_functions import inverses
-from xlac.frontends.torch.table import AtenCall
-from xlac.ir.graph import Node
-from xlac.ops import build
+from xlac.ops.complex.parts import Parts, hypot
 
 
 def _multiplied(x: Parts) -> Parts:
@@ -144,3 +146,10 @@ def pinv(
     inverse = inverses(call, values, max(rows, columns), atol, rtol)
     across = build.reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1]))
     return tensor(product(scaled(right, across), left))
+
+
+@aten_complex("linalg_matrix_exp")
+def matrix_exp(call: AtenCall, self: ComplexTensor) -> ComplexTensor:
+    """The exponential of matrices."""
+    a, b = of_pairs(build.apply1("expm", as_pairs(self.parts), complex=True))
+    return ComplexTensor(a, b)

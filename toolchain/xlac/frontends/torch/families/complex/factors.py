@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from xlac.frontends.complex.linalg import systems
-from xlac.frontends.complex.linalg.numbers import (
+from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
+from xlac.frontends.torch.errors import NotExpressible
+from xlac.frontends.torch.families.math.linear_algebra import report
+from xlac.frontends.torch.table import AtenCall
+from xlac.ir.dims import Shape
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.complex.linalg import systems
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
     conjugate,
@@ -15,17 +22,10 @@ from xlac.frontends.complex.linalg.numbers import (
     sizes,
     swapped,
 )
-from xlac.frontends.complex.parts import both
-from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
-from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.families.math.linear_algebra import report
-from xlac.frontends.torch.table import AtenCall
-from xlac.ir.dims import Shape
-from xlac.ir.graph import Node
-from xlac.ops import build
+from xlac.ops.complex.linalg.systems import solved
+from xlac.ops.complex.parts import both
 from xlac.ops.linalg.lu import permutation_of
-from xlac.ops.linalg.matrices import gathered, on_diagonal
-from xlac_sdk.dtypes import DType
+from xlac.ops.linalg.matrices import on_diagonal
 
 
 def tensor(parts: Numbers) -> ComplexTensor:
@@ -145,19 +145,6 @@ def factored(a: Numbers, pivot: bool = True) -> tuple[Numbers, Node, Node, Node]
     square = cut(cut(packed, rank(packed) - 2, 0, count), rank(packed) - 1, 0, count)
     zero = both(*(build.compare(part, "eq", 0.0) for part in diagonal(square)))
     return packed, pivots, order, report(zero)
-
-
-def solved(packed: Numbers, order: Node, b: Numbers, form: str) -> Numbers:
-    """The X for which A X, A' X (T) or A* X (H) is b, from the factors of A."""
-    if form == "N":
-        rows = each(lambda part: gathered(part, order), b)
-        half = systems.triangular_solve(packed, rows, unit=True)
-        return systems.triangular_solve(packed, half, lower=False)
-    turned = adjoint(packed) if form == "H" else swapped(packed)
-    half = systems.triangular_solve(turned, b, lower=True)
-    found = systems.triangular_solve(turned, half, lower=False, unit=True)
-    back = build.cast(build.apply1("argsort", order, axis=order.type.rank - 1), DType.I32)
-    return each(lambda part: gathered(part, back), found)
 
 
 @aten_complex("linalg_lu_factor_ex")

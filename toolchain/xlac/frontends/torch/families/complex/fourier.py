@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xlac.frontends.complex.parts import Parts, scaled
 from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
 from xlac.frontends.torch.errors import NotExpressible
 from xlac.frontends.torch.table import AtenCall
@@ -13,6 +12,7 @@ from xlac.ir.dims import Dim, Shape
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import normal_axis
 from xlac.ops import build
+from xlac.ops.complex.parts import Parts, scaled
 from xlac.ops.transforms.real_fft import Rfft
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from xlac.frontends.complex import exponential, inverse, logarithm
-from xlac.frontends.complex.arithmetic import mul
-from xlac.frontends.complex.parts import Parts, scaled
 from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
 from xlac.frontends.torch.table import AtenCall
+from xlac.ops.complex import exponential, inverse, logarithm
+from xlac.ops.complex.arithmetic import mul
+from xlac.ops.complex.parts import Parts, scaled
 
 FUNCTIONS: dict[str, Callable[[Parts], Parts]] = {
     "exp": exponential.exp, "expm1": exponential.expm1_, "sin": exponential.sin_,

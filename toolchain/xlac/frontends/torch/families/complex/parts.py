@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from xlac.frontends.complex import arithmetic, logarithm
-from xlac.frontends.complex.parts import both, either, hypot
 from xlac.frontends.torch.complex_tensors import (
     ComplexTensor,
     Number,
@@ -21,6 +19,8 @@ from xlac.frontends.torch.table import BUILDERS, AtenCall
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex import arithmetic, logarithm
+from xlac.ops.complex.parts import both, either, hypot
 from xlac_sdk.dtypes import DType
 
 

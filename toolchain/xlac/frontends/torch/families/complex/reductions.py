@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlac.frontends.complex import arithmetic, exponential, logarithm
-from xlac.frontends.complex.linalg.numbers import cut, each
-from xlac.frontends.complex.parts import Parts
 from xlac.frontends.torch.complex_tensors import ComplexTensor, Number, as_complex, aten_complex
 from xlac.frontends.torch.families.complex.arithmetic import spread
 from xlac.frontends.torch.families.complex.parts import not_zero
@@ -15,25 +12,8 @@ from xlac.frontends.torch.table import BUILDERS, AtenCall
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
-
-
-def multiplied(x: Parts, axis: int) -> Parts:
-    """The product of all numbers along an axis, by pairs; the axis is kept with a size of 1."""
-    size, shape = x[0].shape[axis], list(x[0].shape)
-    assert isinstance(size, int)
-    shape[axis] = 1
-    if not size:
-        one = build.full(1.0, tuple(shape), x[0].type.dtype)
-        return one, build.like(0.0, one)
-    while size > 1:
-        half = size // 2
-        ends = ((0, half), (half, 2 * half), (2 * half, size))
-        first, second, rest = (cut(x, axis, *end) for end in ends)
-        a, b = arithmetic.mul((first[0], first[1]), (second[0], second[1]))
-        if size % 2:
-            a, b = build.concat([a, rest[0]], axis), build.concat([b, rest[1]], axis)
-        x, size = (a, b), half + size % 2
-    return x
+from xlac.ops.complex import arithmetic, exponential, logarithm
+from xlac.ops.complex.linalg.numbers import cut, each, multiplied
 
 
 def _product(call: AtenCall, x: Number, axis: int) -> ComplexTensor:

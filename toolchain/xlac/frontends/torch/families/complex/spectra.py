@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from xlac.frontends.complex.linalg import eigenvectors
-from xlac.frontends.complex.linalg.numbers import (
+from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
+from xlac.frontends.torch.families.complex.factors import factored
+from xlac.frontends.torch.table import AtenCall
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.complex.linalg import eigenvectors
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
     back,
@@ -15,11 +20,7 @@ from xlac.frontends.complex.linalg.numbers import (
     select,
     sub,
 )
-from xlac.frontends.torch.complex_tensors import ComplexTensor, aten_complex
-from xlac.frontends.torch.families.complex.factors import factored, solved
-from xlac.frontends.torch.table import AtenCall
-from xlac.ir.graph import Node
-from xlac.ops import build
+from xlac.ops.complex.linalg.systems import solved
 from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.linalg.matrices import on_diagonal
 from xlac.ops.walks import closed

@@ -10,6 +10,7 @@ from xlac.frontends.torch.families.nn.normalization import (
     amount,
     as_stated,
     centred,
+    composite,
     moments,
     rsqrt,
 )
@@ -63,7 +64,9 @@ def batch_norm_inference(
     eps: float,
 ) -> tuple[Node, ...]:
     """Normalised by the running statistics; the statistics saved for training are empty."""
-    y, *_ = _normal(call, x, weight, bias, eps, (running_mean, running_var))
+    known = [running_mean, running_var]
+    whole = composite(call, "batch_norm", x, (weight, bias), known, epsilon=float(eps))
+    y = whole or _normal(call, x, weight, bias, eps, (running_mean, running_var))[0]
     return y, *(call.filled_as(number, 0) for number in (1, 2))
 
 

@@ -39,6 +39,28 @@ def affine(x: Node, weight: Optional, bias: Optional, shape: Sequence[Dim]) -> N
     return x if bias is None else build.add(x, build.reshape(build.compute(bias), shape))
 
 
+def composite(
+    call: AtenCall,
+    name: str,
+    x: Node,
+    given: Sequence[Optional],
+    statistics: Sequence[Node] = (),
+    **attributes: object,
+) -> Node | None:
+    """An operation of ours that normalizes x, with `given` as its weight and bias, or without
+    both. None where it has no such form: of other types, with one of two, or where the graph reads
+    more results than the first.
+    """
+    known = [node for node in given if node is not None]
+    if call.used - {0} or len(known) not in (0, len(given)):
+        return None
+    if any(node.type.dtype is not x.type.dtype for node in (*statistics, *known)):
+        return None
+    affine = bool(known)
+    operands = [*known, *statistics]
+    return build.apply1(name, x, *operands, affine=affine, **attributes)
+
+
 # ---- layer ---------------------------------------------------------------------------------------
 
 
@@ -52,6 +74,10 @@ def layer_norm(
     eps: float,
 ) -> tuple[Node, ...]:
     """Normalised over the last axes; the mean and 1 / deviation are results too."""
+    first = x.type.rank - len(normalized_shape)
+    whole = composite(call, "layer_norm", x, (weight, bias), axis=first, epsilon=float(eps))
+    if whole is not None:
+        return whole, whole, whole  # of which the first is read
     wide = build.compute(x)
     axes = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     mean, variance = moments(call, wide, axes)
@@ -128,6 +154,9 @@ def group_norm(
     eps: float,
 ) -> tuple[Node, ...]:
     """Normalised over groups of channels; the mean and 1 / deviation are results too."""
+    whole = composite(call, "group_norm", x, (weight, bias), groups=group, epsilon=float(eps))
+    if whole is not None:
+        return whole, whole, whole  # of which the first is read
     wide = build.reshape(build.compute(x), (n, group, c // group, hxw))
     mean, variance = moments(call, wide, (2, 3))
     scale = rsqrt(build.add(variance, float(eps)))

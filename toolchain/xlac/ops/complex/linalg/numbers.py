@@ -7,14 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlac.frontends.complex import arithmetic
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex import arithmetic
 from xlac.ops.linalg import matrices
 
 Numbers = tuple[Node, ...]
 """The real part, and the imaginary part of complex numbers, of one shape."""
+
+
+def of_pairs(x: Node) -> Numbers:
+    """Complex numbers of their parts, the last axis of x."""
+    axis = x.type.rank - 1
+    return tuple(build.reshape(build.cut(x, axis, k, k + 1), x.shape[:-1]) for k in (0, 1))
+
+
+def as_pairs(x: Numbers) -> Node:
+    """Complex numbers as one node, with a last axis of 2 for the parts."""
+    wide = [build.reshape(part, (*part.shape, 1)) for part in x]
+    return build.concat(wide, rank(x))
 
 
 def each(function: Callable[[Node], Node], x: Numbers) -> Numbers:
@@ -56,6 +68,11 @@ def div(x: Numbers, y: Numbers) -> Numbers:
     if len(x) == 1:
         return (build.div(x[0], y[0]),)
     return arithmetic.div((x[0], x[1]), (y[0], y[1]))
+
+
+def negated(x: Numbers) -> Numbers:
+    """-x."""
+    return each(lambda part: build.apply1("neg", part), x)
 
 
 def magnitude(x: Numbers) -> Node:
@@ -125,6 +142,25 @@ def back(x: Numbers, shape: Shape, axes: Sequence[int]) -> Numbers:
 def summed(x: Numbers, axis: int) -> Numbers:
     """Sums along an axis, which is removed."""
     return each(lambda part: build.reduce(part, "add", axis), x)
+
+
+def multiplied(x: Numbers, axis: int) -> Numbers:
+    """The product of all numbers along an axis, by pairs; the axis is kept with a size of 1."""
+    size, shape = x[0].shape[axis], list(x[0].shape)
+    assert isinstance(size, int)
+    shape[axis] = 1
+    if not size:
+        return real(build.full(1.0, tuple(shape), x[0].type.dtype), x)
+    while size > 1:
+        half = size // 2
+        first, second, rest = (
+            cut(x, axis, *ends) for ends in ((0, half), (half, 2 * half), (2 * half, size))
+        )
+        x = mul(first, second)
+        if size % 2:
+            x = concat([x, rest], axis)
+        size = half + size % 2
+    return x
 
 
 def diagonal(x: Numbers) -> Numbers:

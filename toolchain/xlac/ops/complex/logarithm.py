@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.frontends.complex.exponential import Stretched, polar
-from xlac.frontends.complex.parts import (
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.complex.exponential import Stretched, polar
+from xlac.ops.complex.parts import (
     INFINITE,
     LN2,
     Parts,
@@ -25,8 +27,6 @@ from xlac.frontends.complex.parts import (
     sin,
     where,
 )
-from xlac.ir.graph import Node
-from xlac.ops import build
 
 
 def angle(x: Parts) -> Node:

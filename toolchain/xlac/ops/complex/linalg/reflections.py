@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.frontends.complex.linalg.numbers import (
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node, pick
+from xlac.ops import build
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
     back,
@@ -23,10 +26,7 @@ from xlac.frontends.complex.linalg.numbers import (
     sub,
     summed,
 )
-from xlac.frontends.complex.linalg.systems import triangular_solve
-from xlac.ir.dims import Dim
-from xlac.ir.graph import Node, pick
-from xlac.ops import build
+from xlac.ops.complex.linalg.systems import triangular_solve
 from xlac.ops.linalg.matrices import on_diagonal, over
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from math import pi
 
-from xlac.frontends.complex.logarithm import sqrt
-from xlac.frontends.complex.parts import (
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.complex.logarithm import sqrt
+from xlac.ops.complex.parts import (
     INFINITE,
     LN2,
     Parts,
@@ -23,8 +25,6 @@ from xlac.frontends.complex.parts import (
     times_i,
     times_minus_i,
 )
-from xlac.ir.graph import Node
-from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 

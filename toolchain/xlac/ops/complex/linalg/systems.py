@@ -7,7 +7,11 @@ with it, and the real factor of a Hermitian matrix is that of the complex factor
 
 from __future__ import annotations
 
-from xlac.frontends.complex.linalg.numbers import (
+from collections.abc import Callable
+
+from xlac.ir.graph import Node, pick
+from xlac.ops import build
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
     back,
@@ -27,10 +31,7 @@ from xlac.frontends.complex.linalg.numbers import (
     sub,
     swapped,
 )
-from xlac.ir.graph import Node, pick
-from xlac.ops import build
-from xlac.ops.linalg.lu import COLUMNS
-from xlac.ops.linalg.matrices import first_block, gathered, on_diagonal, over
+from xlac.ops.linalg.matrices import COLUMNS, first_block, gathered, on_diagonal, over
 from xlac_sdk.dtypes import DType
 
 
@@ -69,16 +70,19 @@ def _unpaired(x: Node) -> Numbers:
     )
 
 
-def cholesky(a: Numbers, lower: bool) -> Numbers:
+def _cholesky(a: Node) -> Node:
+    return build.apply1("cholesky", a)
+
+
+def cholesky(a: Numbers, lower: bool, factor: Callable[[Node], Node] = _cholesky) -> Numbers:
     """The lower factor L with L L* = a, or the upper U with U* U = a, of positive definite
     Hermitian matrices, of which only that triangle is read, and the real part of the diagonal. NaN
-    where they are not positive definite.
+    where they are not positive definite. `factor` gives the lower factor of real matrices.
     """
     if not lower:
-        return adjoint(cholesky(adjoint(a), True))
+        return adjoint(cholesky(adjoint(a), True, factor))
     a = a[0], build.select(on_diagonal(a[1].shape), 0.0, a[1])
-    factor = build.apply1("cholesky", _doubled(a))
-    return _unpaired(_even_columns(factor))
+    return _unpaired(_even_columns(factor(_doubled(a))))
 
 
 def _even_columns(x: Node) -> Node:
@@ -88,26 +92,35 @@ def _even_columns(x: Node) -> Node:
     return build.cut(x, x.type.rank - 1, 0, size, 2)
 
 
+def _solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
+    return build.apply1("triangular_solve", a, b, lower=lower, unit=unit)
+
+
 def triangular_solve(
-    a: Numbers, b: Numbers, *, left: bool = True, lower: bool = True, unit: bool = False
+    a: Numbers,
+    b: Numbers,
+    *,
+    left: bool = True,
+    lower: bool = True,
+    unit: bool = False,
+    of_real: Callable[[Node, Node, bool, bool], Node] = _solved,
 ) -> Numbers:
     """The X for which a X = b, or X a = b, for triangular matrices a. Rows of a and b are divided
     by the diagonal first, so the residual is below (2 n + 8) eps |a| |X|, element by element.
+    `of_real` solves real systems, from their `lower` and `unit`.
     """
     if not left:
-        turned = triangular_solve(swapped(a), swapped(b), lower=not lower, unit=unit)
-        return swapped(turned)
+        turned = swapped(a), swapped(b)
+        return swapped(triangular_solve(*turned, lower=not lower, unit=unit, of_real=of_real))
     if len(a) == 1:
-        solved = build.apply1("triangular_solve", a[0], b[0], lower=lower, unit=unit)
-        return (solved,)
+        return (of_real(a[0], b[0], lower, unit),)
     if not unit:
         down = diagonal(a)
         a = div(a, back(down, a[0].shape, (rank(a) - 1,)))
         b = div(b, back(down, b[0].shape, (rank(a) - 1,)))
     # The real operation does not read the ones, but the 0 beside each of them.
     a = a[0], build.select(on_diagonal(a[1].shape), 0.0, a[1])
-    solved = build.apply1("triangular_solve", _doubled(a), _rows(b), lower=lower, unit=True)
-    return _unpaired(solved)
+    return _unpaired(of_real(_doubled(a), _rows(b), lower, True))
 
 
 def lu(a: Numbers) -> tuple[Numbers, Node, Node]:
@@ -190,3 +203,18 @@ def _lu_by_columns(a: Numbers) -> tuple[Numbers, Node, Node]:
     found = over(steps, step, (*a, order), ())
     pivots = build.transpose(pick(found, count + 1), [*range(1, last - 1), 0])
     return tuple(pick(found, n) for n in range(count)), pivots, pick(found, count)
+
+
+def solved(packed: Numbers, order: Node, b: Numbers, form: str = "N") -> Numbers:
+    """The X for which A X, A' X (form "T") or A* X ("H") is b, from the factors of A and the rows
+    in their order.
+    """
+    if form == "N":
+        rows = each(lambda part: gathered(part, order), b)
+        half = triangular_solve(packed, rows, unit=True)
+        return triangular_solve(packed, half, lower=False)
+    turned = adjoint(packed) if form == "H" else swapped(packed)
+    half = triangular_solve(turned, b, lower=True)
+    found = triangular_solve(turned, half, lower=False, unit=True)
+    back = build.cast(build.apply1("argsort", order, axis=order.type.rank - 1), DType.I32)
+    return each(lambda part: gathered(part, back), found)

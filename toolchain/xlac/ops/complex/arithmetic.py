@@ -7,20 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlac.frontends.complex.exponential import (
-    cos_,
-    cosh_,
-    exp,
-    expm1_,
-    logistic,
-    sin_,
-    sinh_,
-    tan,
-    tanh_,
-)
-from xlac.frontends.complex.inverse import acos, acosh, asin, asinh, atan, atanh
-from xlac.frontends.complex.logarithm import cbrt, log, log1p_, power, rsqrt, sqrt
-from xlac.frontends.complex.parts import (
+from xlac.ops import build
+from xlac.ops.complex.exponential import cos_, cosh_, exp, expm1_, logistic, sin_, sinh_, tan, tanh_
+from xlac.ops.complex.inverse import acos, acosh, asin, asinh, atan, atanh
+from xlac.ops.complex.logarithm import cbrt, log, log1p_, power, rsqrt, sqrt
+from xlac.ops.complex.parts import (
     INFINITE,
     Parts,
     absolute,
@@ -37,7 +28,6 @@ from xlac.frontends.complex.parts import (
     signed_as,
     where,
 )
-from xlac.ops import build
 
 
 def add(x: Parts, y: Parts) -> Parts:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from xlac.frontends.complex.linalg.deflation import OpenBlock, deflated, lines, reflected
-from xlac.frontends.complex.linalg.numbers import Numbers, back, each, rank, real, select
-from xlac.frontends.complex.linalg.reflections import reflection
-from xlac.frontends.complex.linalg.shifts import AT_TOP, double_shift, single_shift
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex.linalg.deflation import OpenBlock, deflated, lines, reflected
+from xlac.ops.complex.linalg.numbers import Numbers, back, each, rank, real, select
+from xlac.ops.complex.linalg.reflections import reflection
+from xlac.ops.complex.linalg.shifts import AT_TOP, double_shift, single_shift
 from xlac.ops.control.control import While
 from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
 from xlac_sdk.dtypes import DType

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp as exp_of
 
-from xlac.frontends.complex.parts import (
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.complex.parts import (
     Parts,
     absolute,
     beyond,
@@ -26,8 +28,6 @@ from xlac.frontends.complex.parts import (
     times_i,
     times_minus_i,
 )
-from xlac.ir.graph import Node
-from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
 NAN = float("nan")

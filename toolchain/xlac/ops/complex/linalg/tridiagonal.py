@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from xlac.frontends.complex.linalg.numbers import (
+from xlac.ir.dims import Dim
+from xlac.ir.graph import Node, pick
+from xlac.ops import build
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     add,
     div,
@@ -14,9 +17,6 @@ from xlac.frontends.complex.linalg.numbers import (
     select,
     sub,
 )
-from xlac.ir.dims import Dim
-from xlac.ir.graph import Node, pick
-from xlac.ops import build
 from xlac.ops.linalg.matrices import over
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlac.frontends.complex.linalg.numbers import (
+from xlac.ir.graph import Node, pick
+from xlac.ops import build
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
     conjugate,
@@ -23,10 +25,8 @@ from xlac.frontends.complex.linalg.numbers import (
     sub,
     swapped,
 )
-from xlac.frontends.complex.linalg.schur import beside, form, of_moderate_size, where_found
-from xlac.frontends.complex.parts import hypot
-from xlac.ir.graph import Node, pick
-from xlac.ops import build
+from xlac.ops.complex.linalg.schur import beside, form, of_moderate_size, where_found
+from xlac.ops.complex.parts import hypot
 from xlac.ops.linalg.matrices import on_diagonal, over, written
 from xlac_sdk.dtypes import DType
 

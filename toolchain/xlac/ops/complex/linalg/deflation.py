@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xlac.frontends.complex.linalg.numbers import Numbers, cut, each, magnitude, real, select, sub
 from xlac.ir.dims import volume
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex.linalg.numbers import Numbers, cut, each, magnitude, real, select, sub
 from xlac.ops.tensor.scatter import Scatter
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xlac.frontends.complex.arithmetic import div, mul
-from xlac.frontends.complex.linalg.numbers import Numbers, each, magnitude, real, scaled, select
-from xlac.frontends.complex.logarithm import sqrt
-from xlac.frontends.complex.parts import Parts, where
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.complex.arithmetic import div, mul
+from xlac.ops.complex.linalg.numbers import Numbers, each, magnitude, real, scaled, select
+from xlac.ops.complex.logarithm import sqrt
+from xlac.ops.complex.parts import Parts, where
 
 AT_TOP = 10  # sweeps in which a block did not get smaller, after which a shift is made up
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xlac.frontends.complex.linalg.numbers import (
+from xlac.ir.graph import Node
+from xlac.ops import build
+from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
     diagonal,
@@ -15,11 +17,9 @@ from xlac.frontends.complex.linalg.numbers import (
     select,
     sizes,
 )
-from xlac.frontends.complex.linalg.qr_iteration import iterated
-from xlac.frontends.complex.linalg.reflections import hessenberg, turned
-from xlac.frontends.complex.linalg.standard_blocks import standardized
-from xlac.ir.graph import Node
-from xlac.ops import build
+from xlac.ops.complex.linalg.qr_iteration import iterated
+from xlac.ops.complex.linalg.reflections import hessenberg, turned
+from xlac.ops.complex.linalg.standard_blocks import standardized
 from xlac_sdk.dtypes import DType
 
 
