@@ -98,7 +98,7 @@ def sources(metas: list[Any]) -> Iterator[SizeSource]:
             if isinstance(size, torch.SymInt):
                 sizes.append((at, axis, size.node.expr))
     sizes.sort(key=lambda size: not size[2].is_Symbol)
-    seen = set()
+    seen: set[Any] = set()
     for at, axis, expr in sizes:
         if len(expr.free_symbols) != 1 or expr.free_symbols <= seen:
             continue

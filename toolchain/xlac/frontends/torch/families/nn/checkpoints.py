@@ -51,7 +51,8 @@ def annotate(module: GraphModule) -> None:
 
 
 def _bytes() -> int:
-    return torch.get_rng_state().numel()
+    size: int = torch.get_rng_state().numel()
+    return size
 
 
 def _example(value: Any) -> Any:
@@ -66,7 +67,7 @@ def states(module: GraphModule) -> list[int]:
 
 def is_ours(state: torch.Tensor) -> bool:
     """Whether bytes are those of `saved`."""
-    begin = state[START : START + 8].numpy().tobytes()
+    begin: bytes = state[START : START + 8].numpy().tobytes()
     return begin == MARK.to_bytes(8, "little")
 
 
