@@ -24,6 +24,8 @@ def cases() -> Iterator[Case]:
     yield _lstm("LSTM_peephole", False, peepholes=True)
     yield _lstm("LSTM_projection", False, projection=True)
     yield _lstm("LSTM_coupled", False, coupled=True)
+    yield _lstm("LSTM_normalized", False, normalized=True)
+    yield _lstm("LSTM_all", False, peepholes=True, projection=True, coupled=True, normalized=True)
     yield _rnn("UNIDIRECTIONAL_SEQUENCE_RNN", [2, 5, 3], "SequenceRNNOptions", time_major=False)
     yield _rnn("RNN", [2, 3], "RNNOptions")
     for rank in (1, 2):
@@ -117,7 +119,12 @@ def _model(
 
 
 def _lstm(
-    name: str, major: bool, peepholes: bool = False, projection: bool = False, coupled: bool = False
+    name: str,
+    major: bool,
+    peepholes: bool = False,
+    projection: bool = False,
+    coupled: bool = False,
+    normalized: bool = False,
 ) -> Case:
     batch, time, inputs, units = 2, 5, 3, 4
     out = 6 if projection else units
@@ -125,8 +132,9 @@ def _lstm(
     recurrent: list[Tensor | None] = [random(4 + n, units, out) for n in range(4)]
     seen: list[Tensor | None] = [random(8 + n, units) if peepholes else None for n in range(3)]
     bias: list[Tensor | None] = [random(12 + n, units) for n in range(4)]
+    norms: list[Tensor | None] = [random(30 + n, units) if normalized else None for n in range(4)]
     if coupled:
-        weights[0] = recurrent[0] = bias[0] = None
+        weights[0] = recurrent[0] = bias[0] = seen[0] = norms[0] = None
     project = [random(16, out, units), random(17, out)] if projection else [None, None]
     states = [
         Tensor("f32", (batch, out), variable=True),
@@ -140,8 +148,7 @@ def _lstm(
         "time_major": major,
     }
     first = x(time, batch, inputs) if major else x(batch, time, inputs)
-    none: list[Tensor | None] = [None] * 4
-    operands = [first, *weights, *recurrent, *seen, *bias, *project, *states, *none]
+    operands = [first, *weights, *recurrent, *seen, *bias, *project, *states, *norms]
     return _model(name, "UNIDIRECTIONAL_SEQUENCE_LSTM", table, operands)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from cases_lstm import quantized_lstms
 from tflite_case import Case, case, const, q, random
 from tflite_writer import Graph, Tensor
 
@@ -26,10 +27,7 @@ def cases() -> Iterator[Case]:
         x = q(*shape, scale=0.03, zero=zero)
         name, out = "L2_NORMALIZATION", q(scale=1 / 128)
         yield case(f"{name}_i8{zero}", name, x, out=out, table="L2NormOptions")
-    yield _lstm("LSTM_i8", -15)
-    yield _lstm("LSTM_i8_major", -12, major=True)
-    yield _lstm("LSTM_i8_coupled", -11, coupled=True)
-    yield _lstm("LSTM_i8_clipped", -12, clip=0.4)
+    yield from quantized_lstms()
     for rank in (1, 2):
         yield _svdf(rank)
 
@@ -167,45 +165,6 @@ def _odd_scales(source: np.random.Generator, seed: int) -> Iterator[Case]:
     yield case(
         f"FULLY_CONNECTED_odd_{seed}", "FULLY_CONNECTED", x, weight, None, out=out, **options
     )
-
-
-def _lstm(
-    name: str, bits: int, major: bool = False, coupled: bool = False, clip: float = 0.0
-) -> Case:
-    """Units whose cells have so many bits after the point."""
-    batch, time, inputs, units = 2, 6, 5, 8
-    taken = q(time, batch, inputs, zero=7) if major else q(batch, time, inputs, zero=7)
-    hidden = {"scale": 1 / 127, "zero": -9}
-    rows = [(n, size) for size in (inputs, units) for n in range(4)]
-    weights: list[Tensor | None] = [
-        random(n + size, units, size, dtype="i8", scale=0.012 + 0.001 * n) for n, size in rows
-    ]
-    bias: list[Tensor | None] = [random(20 + n, units, dtype="i32", scale=6e-4) for n in range(4)]
-    if coupled:
-        weights[0] = weights[4] = bias[0] = None
-    states = [
-        Tensor("i8", (batch, units), variable=True, **hidden),
-        Tensor("i16", (batch, units), variable=True, scale=2.0**bits),
-    ]
-    none: list[Tensor | None] = [None] * 3
-    operands = [taken, *weights, *none, *bias, None, None, *states, *none, None]
-    shape = (time, batch, units) if major else (batch, time, units)
-    between = [*([Tensor("f32", (0,))] * 4), Tensor("i8", (0,), **hidden)]
-    given = [t for t in operands if t is not None]
-    numbers = iter(range(len(given)))
-    inner = [-1 if t is None else next(numbers) for t in operands]
-    result = len(given)
-    options = {
-        "table": "UnidirectionalSequenceLSTMOptions",
-        "fused_activation_function": 4,
-        "cell_clip": clip,
-        "proj_clip": 0.0,
-        "time_major": major,
-        "intermediates": range(result + 1, result + 6),
-    }
-    tensors = [*given, Tensor("i8", shape, **hidden), *between]
-    operator = ("UNIDIRECTIONAL_SEQUENCE_LSTM", options, inner, [result])
-    return Case(name, Graph(tensors, [operator], [0], [result]), calls=3)
 
 
 def _svdf(rank: int) -> Case:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases_lstm import lstm
 from tflite_case import const, x
 from tflite_cases import cases
 from tflite_writer import Graph, Tensor, model
@@ -49,7 +50,9 @@ def test_files_with_changed_words_are_refused_or_read(tmp_path: Path) -> None:
     """Each of these ends with a model or an error of ours, and touches nothing outside the file."""
     source = random.Random(7)
     files = [
-        case.file() for case in cases() if case.name in ("IF", "LSTM_False", "CONV_2D_i8_0_1_1")
+        case.file()
+        for case in cases()
+        if case.name in ("IF", "LSTM_False", "LSTM_i8_all", "CONV_2D_i8_0_1_1")
     ]
     for _ in range(150):
         data = bytearray(source.choice(files))
@@ -61,6 +64,13 @@ def test_files_with_changed_words_are_refused_or_read(tmp_path: Path) -> None:
             load(saved(tmp_path, bytes(data)))
         except XlacError as error:
             assert "XL9" not in str(error)
+
+
+def test_peepholes_beside_a_projection_in_integers_are_refused(tmp_path: Path) -> None:
+    """The kernels give them to other units than the file says."""
+    made = lstm("LSTM", -11, peepholes=True, projection=True)
+    with pytest.raises(SourceError, match="peepholes beside a projection"):
+        load(saved(tmp_path, made.file()))
 
 
 def test_shared_tables_are_bounded(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class TFLiteCall:
     options: FlatBufferTable | None
     table: str  # the name of the options' table in the schema
     importer: TFLiteImporter
+    within: tuple[int, ...] = ()  # the tensors that say how values inside it are quantized
 
     def __len__(self) -> int:
         return len(self.values)
@@ -77,6 +78,12 @@ class TFLiteCall:
         if number >= len(self.outputs):
             raise ShapeError(f"output {number} is missing")
         return self.outputs[number]
+
+    def between(self, number: int) -> TensorInfo:
+        """The file's description of a value inside the operator, which is required."""
+        if number >= len(self.within):
+            raise ShapeError(f"the scale of its intermediate value {number} is missing")
+        return self.importer.tensor(self.within[number])
 
     def real(self, number: int) -> Node:
         """The input `number`, dequantized where it is quantized."""

@@ -197,7 +197,10 @@ class TFLiteImporter(OperatorImporter):
         if name not in OF_COMPLEX and any(i is not None and i.kind == COMPLEX for i in infos):
             raise ShapeError("complex numbers are not supported here")
         values = tuple(None if i is None else self._operand(i) for i in infos)
-        call = TFLiteCall(name, infos, values, outputs, operator.options, known.options, self)
+        within_it = tuple(operator.table["intermediates"])
+        call = TFLiteCall(
+            name, infos, values, outputs, operator.options, known.options, self, within_it
+        )
         with within(operations=OPERATIONS):
             built = known.builder(call)
         results = built if isinstance(built, tuple) else (built,)

@@ -36,7 +36,7 @@ def normalized(call: TFLiteCall) -> Node | None:
     if not isinstance(depth, int) or not 0 < depth <= DEEPEST:
         return None
     wide = build.cast(centred(x, before), DType.I32)
-    mantissa, right = _inverse_root(build.reduce(build.mul(wide, wide), "add", -1, True))
+    mantissa, right = inverse_root(build.reduce(build.mul(wide, wide), "add", -1, True))
     # right <= 12: the factor is mantissa * 2^-31 * 2^(7 - right); u8 has all 7 bits more in between
     right = build.add(right, RESULT_BITS) if middle else right
     wide = build.mul(wide, 1 << RESULT_BITS) if middle else wide
@@ -47,7 +47,7 @@ def normalized(call: TFLiteCall) -> Node | None:
     return build.cast(build.add(result, middle) if middle else result, x.type.dtype)
 
 
-def _inverse_root(x: Node) -> tuple[Node, Node]:
+def inverse_root(x: Node) -> tuple[Node, Node]:
     """A mantissa and a count of bits, both i32: 1 / sqrt(x) is near mantissa * 2^-31 / 2^count."""
     few = build.compare(x, "le", 1)
     large = build.compare(x, "ge", 1 << 29)

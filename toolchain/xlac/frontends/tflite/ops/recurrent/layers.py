@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlac.frontends.tflite.call import TFLiteCall
+from xlac.frontends.tflite.ops.recurrent.gate_normalization import normalized_floats
 from xlac.frontends.tflite.ops.recurrent.quantized import quantized_lstm, quantized_svdf
 from xlac.frontends.tflite.ops.recurrent.state import keep, scanned, state, time_first
 from xlac.frontends.tflite.registry import operator
@@ -43,8 +44,6 @@ def _lstm(call: TFLiteCall, x: Node, states: Sequence[Node]) -> tuple[Node, ...]
     """The last output and cell, and the outputs of all steps. Gates are in the order input, forget,
     cell, output; without an input gate it is 1 minus the forget gate.
     """
-    if any(call.get(n) is not None for n in range(20, 24)):
-        call.fail("layer normalization inside an LSTM is not supported")
     gates = [n for n in range(4) if call.get(1 + n) is not None]
     if gates not in ([0, 1, 2, 3], [1, 2, 3]):
         call.fail("its weights for forget, cell or output gate are missing")
@@ -60,28 +59,40 @@ def _lstm(call: TFLiteCall, x: Node, states: Sequence[Node]) -> tuple[Node, ...]
     peepholes = {
         n: call.real(at) for n, at in ((0, 9), (1, 10), (3, 11)) if call.get(at) is not None
     }
-    extra = [recurrent, *peepholes.values()]
+    norms = {n: call.real(20 + n) for n in gates if call.get(20 + n) is not None}
+    # the bias of a normalized gate comes after the normalization
+    late = [bias[gates.index(n)] for n in norms]
+    outer = [build.like(0.0, b) if n in norms else b for n, b in zip(gates, bias, strict=True)]
+    extra = [recurrent, *peepholes.values(), *norms.values(), *late]
     projection = [call.real(n) for n in (16, 17) if call.get(n) is not None]
     extra += projection
     clip, projected_clip = call.option("cell_clip"), call.option("proj_clip")
     activation = call.activated
 
     def step(h: Node, c: Node, x: Node, recurrent: Node, *rest: Node) -> tuple[Node, ...]:
-        seen = dict(zip(peepholes, rest, strict=False))
-        project = rest[len(peepholes) :]
+        parts_of_rest = iter(rest)
+        seen, weights, biases = (
+            {n: next(parts_of_rest) for n in numbers} for numbers in (peepholes, norms, norms)
+        )
+        project = list(parts_of_rest)
         sums = build.add(x, _product(h, recurrent))
         size = units
         parts = {gate: build.cut(sums, 1, size * n, size * (n + 1)) for n, gate in enumerate(gates)}
 
-        def opened(gate: int, cell: Node) -> Node:
+        def entering(gate: int, cell: Node) -> Node:
             part = parts[gate]
             if gate in seen:
                 part = build.add(part, build.mul(cell, seen[gate]))
-            return build.apply1("sigmoid", part)
+            if gate in weights:
+                part = build.add(normalized_floats(part, weights[gate]), biases[gate])
+            return part
+
+        def opened(gate: int, cell: Node) -> Node:
+            return build.apply1("sigmoid", entering(gate, cell))
 
         forget = opened(1, c)
         enter = opened(0, c) if 0 in parts else build.sub(1.0, forget)
-        c = build.add(build.mul(forget, c), build.mul(enter, activation(parts[2])))
+        c = build.add(build.mul(forget, c), build.mul(enter, activation(entering(2, c))))
         c = _clipped(c, clip)
         h = build.mul(opened(3, c), activation(c))
         if project:
@@ -89,7 +100,7 @@ def _lstm(call: TFLiteCall, x: Node, states: Sequence[Node]) -> tuple[Node, ...]
             h = _clipped(build.add(h, project[1]) if len(project) > 1 else h, projected_clip)
         return h, c
 
-    products = build.add(_product(x, weight), build.concat(bias, 0))
+    products = build.add(_product(x, weight), build.concat(outer, 0))
     return scanned(step, states, products, extra)
 
 
