@@ -80,23 +80,23 @@ def _most(limits: Array, among: Array, values: Array, more: list[Array]) -> Arra
     """The largest of limits i64[256, 256] `among` pairs of values, for each try i64[n, 1] of what
     the slopes have `more`, by which the sums of pairs move away from their limits.
     """
-    rows, columns = np.nonzero(among)
-    here = limits[rows, columns]
-    if not here.size:
-        return np.full(len(more[0]), -(1 << BITS))
-    near = here >= here.max() - 2 * 256 * NEAR  # others are not reached
-    moved = more[0] * values[rows[near]] + more[1] * values[columns[near]]
+    nothing = -(1 << BITS)
+    here = np.where(among, limits, nothing).reshape(-1)
+    if here.max() == nothing:
+        return np.full(len(more[0]), nothing)
+    near = np.flatnonzero(here >= here.max() - 2 * 256 * NEAR)  # others are not reached
+    rows, columns = np.divmod(near, 256)
+    moved = more[0] * values[rows] + more[1] * values[columns]
     largest: Array = (here[near] - moved).max(axis=1)
     return largest
 
 
 def _gives(form: LinearForm, table: Array, x: Array, y: Array, ends: tuple[int, int]) -> bool:
     """Whether a form gives a table in 32 bits."""
-    first = form.a * x
-    second = first + form.b * y
-    total = second + form.c
-    for part in (first, form.b * y, second, total):
+    first, other = form.a * x, form.b * y
+    corners = first[[0, -1]] + other[:, [0, -1]]  # sums are largest there
+    for part in (first, other, corners, corners + form.c):
         if np.abs(part).max() >= 1 << BITS:
             return False
-    given = np.clip(total >> form.bits, *ends)
+    given = np.clip(first + (other + form.c) >> form.bits, *ends)
     return np.array_equal(given, table)
