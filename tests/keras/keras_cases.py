@@ -10,7 +10,7 @@ import numpy as np
 from keras import layers as L
 from keras_case import IMAGE, MODELS, SERIES, SOLID, case, one
 from keras_category_cases import categories, histograms, ratios, sounds, windows
-from keras_function_cases import arrangements, of_integers, pointwise
+from keras_function_cases import arrangements, of_integers, orderings, pointwise
 from keras_mask_cases import masks, pictures, stateful
 from keras_shape_cases import functions, preprocessing, shapes
 
@@ -252,6 +252,7 @@ def cases(without: Collection[str] = ()) -> dict[str, tuple[Any, list[np.ndarray
             pointwise,
             of_integers,
             arrangements,
+            orderings,
             categories,
             sounds,
             histograms,

@@ -129,3 +129,46 @@ def arrangements() -> None:
         x0="int32",
     )
     one("ops_cast", SERIES, lambda x: [ops.cast(x * 10, t) for t in ("int32", "int8", "float64")])
+
+
+def orderings() -> None:
+    """Functions that pad, move, sort and mask."""
+    one(
+        "ops_moved",
+        SERIES,
+        lambda x: [
+            ops.pad(x, [[0, 0], [1, 2], [0, 1]]),
+            ops.pad(x, [[0, 0], [1, 2], [2, 1]], mode="reflect"),
+            ops.moveaxis(x, 1, 2),
+            ops.moveaxis(x, [2, 1], [1, 2]),
+            ops.roll(x, 2, axis=1),
+            ops.roll(x, -1, axis=-1),
+            *ops.unstack(x, axis=1)[:2],
+            *ops.unstack(x, axis=-1)[-1:],
+            ops.tril(x),
+            ops.triu(x, k=1),
+            ops.tril(x, k=-1),
+        ],
+    )
+    one("ops_broadcast", (1, 4), lambda x: ops.broadcast_to(ops.mean(x, axis=0), (2, 3, 4)))
+    case("ops_ravel", [SERIES], lambda x: ops.ravel(ops.sum(x, axis=(1, 2))))
+    one(
+        "ops_sorted",
+        SERIES,
+        lambda x: [
+            ops.sort(x, axis=1),
+            ops.sort(x),
+            ops.argsort(x, axis=1),
+            *ops.top_k(x, 3),
+            ops.take_along_axis(x, ops.argsort(x, axis=1), axis=1),
+        ],
+    )
+    _each(
+        "ops_computed",
+        lambda x: ops.absolute(x) + 0.1,
+        *_named("log10 round glu hard_shrink soft_shrink normalize"),
+        lambda x: ops.cumprod(x, axis=1),
+        lambda x: ops.glu(x, axis=2),
+        lambda x: ops.round(x * 4.0 - 3.0),
+        lambda x: ops.normalize(x, axis=1),
+    )

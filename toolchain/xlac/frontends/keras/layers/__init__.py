@@ -15,6 +15,7 @@ from xlac.frontends.keras.layers import (
     images,
     merging,
     normalization,
+    ordering_functions,
     pointwise_functions,
     pooling,
     recurrent,
@@ -25,6 +26,6 @@ from xlac.frontends.keras.layers import (
 
 __all__ = [
     "activations", "attention", "categories", "convolution", "core", "functions", "histograms",
-    "images", "merging", "normalization", "pointwise_functions", "pooling", "recurrent",
-    "regularization", "reshaping", "spectrograms",
+    "images", "merging", "normalization", "ordering_functions", "pointwise_functions", "pooling",
+    "recurrent", "regularization", "reshaping", "spectrograms",
 ]  # fmt: skip

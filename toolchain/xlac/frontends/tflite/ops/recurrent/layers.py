@@ -42,7 +42,8 @@ def unidirectional_lstm(call: TFLiteCall) -> Node:
 
 def _lstm(call: TFLiteCall, x: Node, states: Sequence[Node]) -> tuple[Node, ...]:
     """The last output and cell, and the outputs of all steps. Gates are in the order input, forget,
-    cell, output; without an input gate it is 1 minus the forget gate.
+    cell, output; without an input gate it is 1 minus the forget gate. Long because a step is made
+    of all that the layer has.
     """
     gates = [n for n in range(4) if call.get(1 + n) is not None]
     if gates not in ([0, 1, 2, 3], [1, 2, 3]):
