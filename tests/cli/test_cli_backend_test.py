@@ -33,6 +33,7 @@ class Kit:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.bad: set[str] = set()
+        self.refused: str = ""  # why the backend refuses every case
         self.ran: list[str] = []
         monkeypatch.setitem(RUN, "check", self.check)
         monkeypatch.setitem(RUN, "cases", lambda target: adds())
@@ -41,6 +42,8 @@ class Kit:
 
     def check(self, case: Case, backend: Backend, target: Target) -> list[Outcome]:
         self.ran.append(case.name)
+        if self.refused:
+            return [Outcome(case.group, case.name, "unsupported", f"{self.refused}\nand more")]
         return [
             Outcome(
                 case.group,
@@ -55,6 +58,8 @@ class Kit:
     ) -> list[OfOperation]:
         names = [str(case.name) for case in chosen]  # type: ignore[attr-defined]
         self.ran += names
+        if self.refused:
+            return [OfOperation(name, "unsupported", self.refused) for name in names]
         return [
             OfOperation(name, "failed" if name.partition(":")[0] in self.bad else "passed", "wrong")
             for name in names
@@ -195,3 +200,30 @@ def test_a_name_that_selects_nothing_is_a_mistake(capsys: pytest.CaptureFixture[
     """Else a slip would look like a success."""
     assert status(["backend", "test", "reference", "--only", "zzz"]) == 2
     assert "--only zzz" in capsys.readouterr().err
+
+
+def test_a_backend_that_refuses_every_case_fails(
+    kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one whose compiler does not work; the reasons are printed, each once."""
+    kit.refused = "cc: unknown option -mno-such-flag"
+    assert kit.test("--kernels") == 1
+    out = capsys.readouterr().out
+    assert f"unsupported, {len(adds())} times: {kit.refused}\n" in out and "and more" not in out
+    assert "nothing passed: every case was refused" in out and "--lf" not in out
+
+
+def test_a_backend_that_refuses_some_cases_passes(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = adds()[0].name
+
+    def check(case: Case, backend: Backend, target: Target) -> list[Outcome]:
+        refused = case.name == first
+        status, detail = ("unsupported", "no such thing") if refused else ("passed", "")
+        return [Outcome(case.group, case.name, status, detail)]
+
+    monkeypatch.setitem(RUN, "check", check)
+    assert kit.test("--kernels") == 0
+    out = capsys.readouterr().out
+    assert "unsupported, 1 times: no such thing" in out and "nothing passed" not in out

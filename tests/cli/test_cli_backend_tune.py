@@ -70,7 +70,7 @@ def test_a_file_is_for_facts(cache: Path) -> None:
     from xlac.cli.facts import facts_given
 
     file = cache / "facts.yaml"
-    assert "--facts takes it" in tune("-o", str(file))
+    assert f"`xlac build --facts {file}` takes it" in tune("-o", str(file))
     assert not tuned_facts.tuned_facts()
     given = facts_given(str(file))
     assert dict(given) == FACTS

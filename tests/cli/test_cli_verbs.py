@@ -58,6 +58,10 @@ def test_expect_compares_and_exits_1(tmp_path: Path, capsys: pytest.CaptureFixtu
     np.save(wrong, np.zeros((2, 10), np.float32))
     assert status([*given, "--expect", f"probs=@{wrong}"]) == 1
     assert "DIFFERS" in capsys.readouterr().out
+    missing = ["--expect", f"@{tmp_path / 'none.npz'}", "--expect", f"probs=@{tmp_path / 'no.npy'}"]
+    assert status([*given, *missing]) == 2
+    told = capsys.readouterr()
+    assert "none.npz" in told.err and "no.npy" in told.err and "digits on" not in told.err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -46,18 +47,34 @@ class ConformanceReport:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def everything(self) -> list[Outcome]:
+        """The outcomes of all cases, operations' too."""
+        return [*self.outcomes, *(o for outcomes in self.operations.values() for o in outcomes)]
+
+    @property
     def failed(self) -> list[Outcome]:
         """The cases that failed, operations' too."""
-        everything = [
-            *self.outcomes,
-            *(o for outcomes in self.operations.values() for o in outcomes),
-        ]
-        return [o for o in everything if o.status == "failed"]
+        return [o for o in self.everything if o.status == "failed"]
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        """Why cases are unsupported: the first line of each reason, with how many have it, the most
+        frequent first.
+        """
+        reasons = Counter(
+            o.detail.strip().partition("\n")[0]
+            for o in self.everything
+            if o.status == "unsupported"
+        )
+        return dict(reasons.most_common())
 
     @property
     def ok(self) -> bool:
-        """Whether none failed."""
-        return not self.failed
+        """Whether none failed, and some passed unless all are for element types that the target
+        lacks: a backend that refuses every case works for nobody.
+        """
+        statuses = {o.status for o in self.everything}
+        return "failed" not in statuses and ("passed" in statuses or "unsupported" not in statuses)
 
     def primitives(self) -> list[Row]:
         """A row for each primitive that a case is about."""

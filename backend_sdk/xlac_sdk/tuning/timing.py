@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -45,3 +46,27 @@ def least(runs: Mapping[str, Run], seconds: float = SECONDS) -> dict[str, float]
             shortest[name] = min(shortest[name], time.perf_counter() - start)
         turns += 1
     return shortest
+
+
+@dataclass(frozen=True)
+class Times:
+    """The least seconds of some programs by their numbers, measured twice: what both measurements
+    say is steady.
+    """
+
+    halves: Sequence[Mapping[int, float]]
+
+    @staticmethod
+    def of(runs: Mapping[str, Run]) -> Times:
+        """Measures them."""
+        found = [least(runs, SECONDS / 2) for _ in range(2)]
+        return Times([{int(n): time for n, time in half.items()} for half in found])
+
+    @property
+    def least(self) -> dict[int, float]:
+        """The lesser seconds of each."""
+        return {n: min(half[n] for half in self.halves) for n in self.halves[0]}
+
+    def rates(self, rate: Callable[[int, float], float], unit: int = 1) -> list[dict[int, float]]:
+        """Rates from numbers and seconds, by the numbers in units."""
+        return [{unit * n: rate(n, time) for n, time in half.items()} for half in self.halves]

@@ -4,8 +4,9 @@ width of exchanges and of accesses, how many blocks run at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from xlac_sdk.backend import Backend
@@ -17,7 +18,7 @@ from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Request, Target
 from xlac_sdk.tuning import conclusions
 from xlac_sdk.tuning import probe_kernels as kernels
-from xlac_sdk.tuning.timing import Run, compiled, least
+from xlac_sdk.tuning.timing import Run, Times, compiled
 
 CHAIN = 400_000  # turns, of DEEP cycles each: two milliseconds
 MOVED = 32 << 20  # bytes that a reading probe reads at least
@@ -62,6 +63,12 @@ def tune(backend: Backend, target: Target, tell: Tell = lambda line: None) -> Tu
     return tuner.tuning
 
 
+def _level(number: int, rates: Mapping[int, float]) -> int | None:
+    """Bytes of a level of caches; None where it cannot be told apart."""
+    levels = conclusions.levels(rates)
+    return levels[number] if number < len(levels) else None
+
+
 def require_tuned(backend: Backend, request: Request) -> None:
     """Raises UnsupportedError for a backend whose targets are the same with and without tuned
     facts.
@@ -90,43 +97,46 @@ class Tuner:
 
     def launch_cost(self) -> None:
         """Microseconds of one launch more, and of a call beside its launches."""
-        times = self._least({n: kernels.launches(n) for n in (FEW, MANY)})
+        times = self._times({n: kernels.launches(n) for n in (FEW, MANY)}).least
         self.call = times[FEW]
         launch = max(0.0, (times[MANY] - times[FEW]) / (MANY - FEW))
+        more = max(0.0, self.call - launch)
         self._note("launch_us", round(launch * 1e6, 2))
-        self._note("call_us", round((self.call - launch) * 1e6, 2))
-        self.tell(
-            f"a launch takes {launch * 1e6:.2f} µs, a call {(self.call - launch) * 1e6:.0f} µs more"
-        )
+        self._note("call_us", round(more * 1e6, 2))
+        self.tell(f"a launch takes {launch * 1e6:.2f} µs, a call {more * 1e6:.0f} µs more")
 
     def vectors(self) -> None:
         """The width of vectors: the narrowest whose multiply-adds are near the fastest."""
         lanes = [width // 4 for width in WIDTHS]
         programs = {n: kernels.multiply_adds(n, FITTING, TURNS, self.target) for n in lanes}
-        times = self._least(programs)
-        rates = {4 * n: n * FITTING * TURNS / self._net(time) for n, time in times.items()}
+        times = self._times(programs)
+        rates = times.rates(lambda n, time: n * FITTING * TURNS / self._net(time), 4)
         self._rates("multiply-adds a second by bytes of a vector", rates)
-        self._fact("vector_bytes", conclusions.narrowest(rates))
+        self._steady("vector_bytes", rates, conclusions.narrowest)
 
     def vector_registers(self) -> None:
         """How many sums are kept in registers."""
         lanes = max(1, self._now("vector_bytes") // 4)
         programs = {n: kernels.multiply_adds(lanes, n, TURNS, self.target) for n in SUMS}
-        times = self._least(programs)
-        rates = {n: n * lanes * TURNS / self._net(time) for n, time in times.items()}
+        times = self._times(programs)
+        rates = times.rates(lambda n, time: n * lanes * TURNS / self._net(time))
         self._rates("multiply-adds a second by sums at once", rates)
-        enough = {n: rate for n, rate in rates.items() if n >= 12}
-        self._fact("vector_registers", conclusions.registers(enough, REGISTERS))
+
+        def registers(found: Mapping[int, float]) -> int:
+            enough = {n: rate for n, rate in found.items() if n >= 12}
+            return conclusions.registers(enough, REGISTERS)
+
+        self._steady("vector_registers", rates, registers)
 
     def caches(self) -> None:
         """Sizes of caches, and rates in bytes a cycle."""
         width = max(16, self._now("vector_bytes"))
         programs = {n: kernels.reads(n, max(1, MOVED // n), width) for n in SIZES}
-        times = self._least(programs)
-        rates = {n: max(n, MOVED) / self._net(time) for n, time in times.items()}
+        times = self._times(programs)
+        rates = times.rates(lambda n, time: max(n, MOVED) / self._net(time))
         self._rates("bytes a second by bytes read", rates)
-        for name, size in zip(CACHES, conclusions.levels(rates), strict=False):
-            self._fact(name, size)
+        for number, name in enumerate(CACHES):
+            self._steady(name, rates, partial(_level, number))
         probes = self._probes(width, *map(self._now, CACHES))
         measured = {
             probe.name: measuring.summary(measuring.sampled(probe, probes), probes.chain_cycles)
@@ -134,7 +144,10 @@ class Tuner:
         }
         nbytes = {probe.name: probe.nbytes for probe in probes.probes}
         rate = measuring.rates(measured, nbytes)
-        self._rates("bytes a cycle", rate)
+        if rate:
+            self._rates("bytes a cycle", [rate])
+        else:
+            self.tell("bytes a cycle: no level was steady")
         shared = measuring.ranges(measured, nbytes)
         for name, value in measuring.facts(rate, shared).items():
             self._fact(name, value)
@@ -147,10 +160,10 @@ class Tuner:
             lanes = width // 4
             blocks = nbytes // (threads * width * 8)
             programs[width] = kernels.copies(blocks, threads, lanes, 8)
-        times = self._least(programs)
-        rates = {width: 2 * nbytes / self._net(time) for width, time in times.items()}
+        times = self._times(programs)
+        rates = times.rates(lambda width, time: 2 * nbytes / self._net(time))
         self._rates("bytes a second by bytes of an access", rates)
-        self._fact("access_bytes", conclusions.narrowest(rates))
+        self._steady("access_bytes", rates, conclusions.narrowest)
 
     def thread_width(self) -> None:
         """Bytes that a thread of an elementwise kernel that computes functions takes at once, in
@@ -182,17 +195,21 @@ class Tuner:
         choices = [w for w in self.backend.warps if w <= threads]
         if len(choices) < 2:
             return
-        seconds = {}
+        runs: dict[str, Run] = {}
         for warp in choices:
-            blocks = 64 * warp // threads or 1
-            program = kernels.exchanged_sums(blocks, threads, warp)
+            program = kernels.exchanged_sums(64 * warp // threads or 1, threads, warp)
             run = self._run(program, warp=warp)
             if run is not None:
-                seconds[warp] = least({"": run})[""] / (blocks * threads // warp)
-        rates = {warp: 1 / time for warp, time in seconds.items()}
+                runs[str(warp)] = run
+        if not runs:
+            return
+
+        def rate(warp: int, time: float) -> float:
+            return (64 * warp // threads or 1) * threads // warp / time
+
+        rates = Times.of(runs).rates(rate)
         self._rates("rows summed a second by threads that exchange", rates)
-        if rates:
-            self._fact("warp", conclusions.fastest(rates, self.target.warp))
+        self._steady("warp", rates, lambda found: conclusions.fastest(found, self.target.warp))
 
     def block_size(self) -> None:
         """Threads of a block: the most whose work and meetings are near the fastest."""
@@ -200,20 +217,21 @@ class Tuner:
         sizes = [n for n in (32, 64, 128, 256, 512, 1024) if n <= most]
         whole = 16 * max(sizes)
         programs = {n: kernels.busy(whole // n, n, 50, LIVE, self.target) for n in sizes}
-        times = self._least(programs)
-        rates = {n: whole / self._net(time) for n, time in times.items()}
+        rates = self._times(programs).rates(lambda n, time: whole / self._net(time))
         self._rates("threads a second by threads of a block", rates)
-        self._fact("block_threads", conclusions.widest(rates))
+        self._steady("block_threads", rates, conclusions.widest)
 
     def blocks_at_once(self) -> None:
         """How many blocks run at once."""
         threads = min(128, self.target.block_threads)
         counts = [1, 2, 4, 8, 16, 32, 64, 128, 256]
         programs = {n: kernels.busy(n, threads, 400, 1, self.target) for n in counts}
-        times = self._least(programs)
-        shown = {n: round(time * 1e6, 1) for n, time in times.items()}
+        times = self._times(programs)
+        shown = {n: round(time * 1e6, 1) for n, time in times.least.items()}
         self._note("microseconds by blocks", shown)
-        self._fact("processors", conclusions.at_once(times, self.call))
+        self._steady(
+            "processors", times.halves, lambda found: conclusions.at_once(found, self.call)
+        )
 
     def _probes(self, width: int, l1: int, l2: int, l3: int) -> Probes:
         """The probes of `xlac_sdk.machine.measuring`, as programs."""
@@ -239,13 +257,12 @@ class Tuner:
         run = compiled(kernels.reads(nbytes, times, width), self.backend, self.target)
         return TimedProbe(name, nbytes * times, run)
 
-    def _least(self, programs: Mapping[int, Program]) -> dict[int, float]:
-        """The least seconds of programs that the device can run; those that it refuses, as it
-        lacks memory or width, are left out.
+    def _times(self, programs: Mapping[int, Program]) -> Times:
+        """The seconds of programs that the device can run; those that it refuses, as it lacks
+        memory or width, are left out.
         """
-        runs = {n: run for n, p in programs.items() if (run := self._run(p)) is not None}
-        times = least({str(n): run for n, run in runs.items()})
-        return {n: times[str(n)] for n in runs}
+        runs = {str(n): run for n, p in programs.items() if (run := self._run(p)) is not None}
+        return Times.of(runs)
 
     def _run(self, program: Program, **facts: Any) -> Run | None:
         try:
@@ -262,14 +279,31 @@ class Tuner:
         """A fact as it was found, or else as the target has it."""
         return self.tuning.facts.get(name, getattr(self.target, name))
 
-    def _rates(self, what: str, rates: Mapping[Any, float]) -> None:
+    def _rates(self, what: str, halves: Sequence[Mapping[Any, float]]) -> None:
+        rates = {key: max(half[key] for half in halves) for key in halves[0]}
         self._note(what, {str(key): float(f"{rate:.3g}") for key, rate in rates.items()})
         self.tell(f"{what}: " + ", ".join(f"{key}: {rate:.3g}" for key, rate in rates.items()))
+
+    def _steady(
+        self,
+        name: str,
+        halves: Sequence[Mapping[int, float]],
+        conclude: Callable[[Mapping[int, float]], Any],
+    ) -> None:
+        """Takes a fact that all measurements say; one about which they differ is left out."""
+        found = [conclude(half) for half in halves if half]
+        if len({*found}) == 1:
+            self._fact(name, found[0])
+        elif found:
+            said = ", then ".join("nothing" if value is None else f"{value}" for value in found)
+            self.tell(f"left out: {name} is not steady ({said}); nothing else should run meanwhile")
 
     def _note(self, what: str, value: Any) -> None:
         self.tuning.measured[what] = value
 
     def _fact(self, name: str, value: Any) -> None:
+        if value is None:
+            return
         limit = TUNABLE.get(name) or LIMITS[name]
         if limit.holds(value):
             self.tuning.facts[name] = value

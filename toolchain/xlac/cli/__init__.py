@@ -125,6 +125,7 @@ def status(arguments: list[str] | None = None) -> int:
 
 
 def _failed(error: Exception) -> int:
+    from xlac.cli.foreign_backend import told
     from xlac_sdk.source import XlacError
 
     if isinstance(error, XlacError):
@@ -139,10 +140,17 @@ def _failed(error: Exception) -> int:
     if isinstance(error, MemoryError):
         click.echo("error: out of memory [XL4001]", err=True)
         return 4
+    full = isinstance(error, OSError) and error.errno in (28, 122)  # ENOSPC, EDQUOT
+    if not full and (problem := told(error)) is not None:
+        import traceback
+
+        click.echo(traceback.format_exc(), err=True)
+        hint = "its author can help; an error that users can mend should be one of xlac_sdk.source"
+        click.echo(f"error: {problem} [XL5007]\n    hint: {hint}", err=True)
+        return 70
     if isinstance(error, OSError):
         place = error.filename2 or error.filename  # the destination, where a copy failed
         name = f"{place}: " if place else ""
-        full = error.errno in (28, 122)  # ENOSPC, EDQUOT
         click.echo(
             f"error: {name}{error.strerror or error} [{'XL4002' if full else 'XL3001'}]", err=True
         )

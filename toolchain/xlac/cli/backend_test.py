@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlac.cli.conformance_tables import print_tables
+
 if TYPE_CHECKING:
     from xlac.debug.case_records import FinishedCases, LastFailed
     from xlac_sdk.backend import Backend
@@ -114,8 +116,8 @@ def test(
                     and not (kernels and group.startswith(OPERATION))
                 )
             )
-    _print(report, only if not (again or resume) else "")
-    if not report.ok:
+    print_tables(report, only if not (again or resume) else "")
+    if report.failed:
         kind = f" --arch {arch}" * bool(arch) + f" --ops {spec}" * bool(spec)
         _print_how_to_repeat(f"xlac backend test {name}{kind}", first)
     if html is not None:
@@ -249,47 +251,3 @@ def _outcomes(
 
     for outcome in outcomes(op, backend, request, most):
         yield Outcome(OPERATION + mnemonic, outcome.case, outcome.status, outcome.detail)
-
-
-def _print(report: ConformanceReport, only: str) -> None:
-    """Prints the tables. A usage error where `only` names nothing, as no case was run."""
-    if only and not report.outcomes and not any(report.operations.values()):
-        raise click.UsageError(f"--only {only}: no primitive, group or operation is called so")
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console()
-    marks = {
-        "passed": "[green]✓[/]",
-        "failed": "[red]✗[/]",
-        "unsupported": "[yellow]○[/]",
-        "left out": "-",
-    }
-    for title, rows in (
-        ("Primitives", report.primitives()),
-        ("Statements and steps", report.groups()),
-        ("Operations", report.ops()),
-    ):
-        if not rows:
-            continue
-        table = Table(
-            box=None, title=title, title_justify="left", title_style="bold", pad_edge=False
-        )
-        for column in ("", "name", "how", "passed", "failed", "unsupported", "left out", "seconds"):
-            table.add_column(column, justify="left" if column in ("", "name", "how") else "right")
-        for row in rows:
-            failed = f"[red]{row.failed}[/]" if row.failed else ""
-            table.add_row(
-                marks[row.status],
-                escape(row.name),
-                row.how,
-                str(row.passed),
-                failed,
-                str(row.unsupported or ""),
-                str(row.left_out or ""),
-                f"{row.seconds:.1f}",
-            )
-        console.print(table)
-        console.print()
-    console.print(", ".join(f"{count} {what}" for what, count in report.totals().items()))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     "--output",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the facts as YAML, for --facts, instead of storing them for later compilations.",
+    help="Write the facts as YAML, for `xlac build --facts`, instead of storing them for later "
+    "compilations.",
 )
 @click.option("--forget", is_flag=True, help="Measure nothing, and delete the stored facts.")
 def tune(name: str, arch: str, file: Path | None, forget: bool) -> int:
@@ -48,7 +49,7 @@ def tune(name: str, arch: str, file: Path | None, forget: bool) -> int:
     lines += [f"# {what}: {value}" for what, value in facts.measured.items()]
     lines += [f"{fact}: {value}" for fact, value in sorted(facts.facts.items())]
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    click.echo(f"written to {file}: --facts takes it")
+    click.echo(f"written to {file}: `xlac build --facts {file}` takes it")
     return 0
 
 

@@ -23,7 +23,7 @@ from xlac.cli.options import (
 )
 from xlac.cli.runs.model import opened
 from xlac.cli.runs.rank import mesh_option
-from xlac.cli.runs.results import finished
+from xlac.cli.runs.results import check_expected, finished
 
 if TYPE_CHECKING:
     from xlac.cache.compilations import CompilationEntry
@@ -105,6 +105,7 @@ def command(
     from xlac.cli.progress import current
 
     arrays = pairs(given, "--input")
+    check_expected(expected)
     if mesh is not None and not is_artefact(options["spec"]):
         from xlac.cli.runs import rank
 

@@ -39,6 +39,16 @@ def finished(
     return 0 if compare(outputs, expected, rtol, atol) else 1
 
 
+def check_expected(expected: tuple[str, ...]) -> None:
+    """Raises SourceError where a file to compare with is not there."""
+    from xlac_sdk.source import Diagnostic, SourceError
+
+    paths = [Path(text.rpartition("=")[2].removeprefix("@")) for text in expected]
+    missing = [Diagnostic("XL3001", f"no such file: {p}") for p in paths if not p.is_file()]
+    if missing:
+        raise SourceError(*missing)
+
+
 def compare(outputs: dict[str, Any], expected: tuple[str, ...], rtol: float, atol: float) -> bool:
     """Compares outputs with expected ones and prints the differences."""
     import numpy as np
