@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from xlac.cli import status
-from xlac.cli.backend_test import MOST
+from xlac.cli.backends.backend_test import MOST
 from xlac.debug.conformance import OperationOutcome as OfOperation
 from xlac_sdk.backend import Backend
 from xlac_sdk.conformance import Case, Outcome, cases

@@ -125,7 +125,7 @@ def status(arguments: list[str] | None = None) -> int:
 
 
 def _failed(error: Exception) -> int:
-    from xlac.cli.foreign_backend import told
+    from xlac.cli.backends.foreign_backend import told
     from xlac_sdk.source import XlacError
 
     if isinstance(error, XlacError):

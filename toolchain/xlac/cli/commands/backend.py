@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xlac.cli.backend_test import test
-from xlac.cli.backend_tune import tune
+from xlac.cli.backends.backend_test import test
+from xlac.cli.backends.backend_tune import tune
 from xlac.cli.processes import in_own_process
 
 if TYPE_CHECKING:

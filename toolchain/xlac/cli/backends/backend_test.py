@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xlac.cli.conformance_tables import print_tables
+from xlac.cli.backends.conformance_tables import print_tables
 
 if TYPE_CHECKING:
     from xlac.debug.case_records import FinishedCases, LastFailed

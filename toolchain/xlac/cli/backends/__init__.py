@@ -1,0 +1,1 @@
+"""The commands of `xlac backend`, and what they print."""
