@@ -35,6 +35,12 @@ def levels(rates: Mapping[int, float]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def level(number: int, rates: Mapping[int, float]) -> int | None:
+    """Bytes of a level of caches, counted from 0; None where it cannot be told apart."""
+    found = levels(rates)
+    return found[number] if number < len(found) else None
+
+
 def _last_within(rates: Sequence[float], best: float, memory: float) -> int | None:
     """Where the first level ends, by number; None where nothing larger is slower."""
     last = None

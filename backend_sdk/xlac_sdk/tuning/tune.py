@@ -63,12 +63,6 @@ def tune(backend: Backend, target: Target, tell: Tell = lambda line: None) -> Tu
     return tuner.tuning
 
 
-def _level(number: int, rates: Mapping[int, float]) -> int | None:
-    """Bytes of a level of caches; None where it cannot be told apart."""
-    levels = conclusions.levels(rates)
-    return levels[number] if number < len(levels) else None
-
-
 def require_tuned(backend: Backend, request: Request) -> None:
     """Raises UnsupportedError for a backend whose targets are the same with and without tuned
     facts.
@@ -81,8 +75,7 @@ def require_tuned(backend: Backend, request: Request) -> None:
     if not loads:
         problem = f"the {backend.name} backend takes no tuned facts"
         hint = (
-            "`xlac doctor --measure` measures processors for cpu; the `target` of a port returns "
-            "`Target.tuned(request)`"
+            "the `target` of a port returns `Target.tuned(request)`; for cpu: xlac doctor --measure"
         )
         raise UnsupportedError(Diagnostic("XL5043", problem, hint=hint))
 
@@ -136,7 +129,7 @@ class Tuner:
         rates = times.rates(lambda n, time: max(n, MOVED) / self._net(time))
         self._rates("bytes a second by bytes read", rates)
         for number, name in enumerate(CACHES):
-            self._steady(name, rates, partial(_level, number))
+            self._steady(name, rates, partial(conclusions.level, number))
         probes = self._probes(width, *map(self._now, CACHES))
         measured = {
             probe.name: measuring.summary(measuring.sampled(probe, probes), probes.chain_cycles)
@@ -144,10 +137,7 @@ class Tuner:
         }
         nbytes = {probe.name: probe.nbytes for probe in probes.probes}
         rate = measuring.rates(measured, nbytes)
-        if rate:
-            self._rates("bytes a cycle", [rate])
-        else:
-            self.tell("bytes a cycle: no level was steady")
+        self._rates("bytes a cycle", [rate])
         shared = measuring.ranges(measured, nbytes)
         for name, value in measuring.facts(rate, shared).items():
             self._fact(name, value)
@@ -169,9 +159,9 @@ class Tuner:
         """Bytes that a thread of an elementwise kernel that computes functions takes at once, in
         accesses as wide as was found: the fastest.
         """
-        threads, count = min(128, self.target.block_threads), 1 << 20
+        threads, count, now = min(128, self.target.block_threads), 1 << 20, self.target.thread_bytes
         most = self._now("access_bytes") // 4
-        rates = dict[int, float]()
+        rates: list[dict[int, float]] = [{}, {}]
         for deep in DEPTHS:
             programs = {}
             for width in (4, 8, 16, 32, 64):
@@ -179,13 +169,12 @@ class Tuner:
                 each = width // 4 // lanes
                 blocks = count // (threads * lanes * each)
                 programs[width] = kernels.elementwise(blocks, threads, lanes, each, deep)
-            times = self._least(programs)
-            for width, time in times.items():
-                rates[width] = rates.get(width, 1.0) * (count / self._net(time)) ** (
-                    1 / len(DEPTHS)
-                )
+            found = self._times(programs).rates(lambda width, time: count / self._net(time))
+            for means, half in zip(rates, found, strict=True):  # geometric ones
+                for width, rate in half.items():
+                    means[width] = means.get(width, 1.0) * rate ** (1 / len(DEPTHS))
         self._rates("elements a second by bytes of a thread", rates)
-        self._fact("thread_bytes", conclusions.fastest(rates, self.target.thread_bytes))
+        self._steady("thread_bytes", rates, lambda found: conclusions.fastest(found, now))
 
     def exchange_width(self) -> None:
         """Threads that exchange values, where the backend leaves it open: that which sums rows
@@ -282,7 +271,8 @@ class Tuner:
     def _rates(self, what: str, halves: Sequence[Mapping[Any, float]]) -> None:
         rates = {key: max(half[key] for half in halves) for key in halves[0]}
         self._note(what, {str(key): float(f"{rate:.3g}") for key, rate in rates.items()})
-        self.tell(f"{what}: " + ", ".join(f"{key}: {rate:.3g}" for key, rate in rates.items()))
+        said = ", ".join(f"{key}: {rate:.3g}" for key, rate in rates.items())
+        self.tell(f"{what}: {said or 'none was steady'}")
 
     def _steady(
         self,
