@@ -67,7 +67,7 @@ def test_a_file_is_named_with_its_sign_or_without(folder: Path, text: str) -> No
         (["-i", "k=@wide.npy"], "XL6002"), (["-i", "k=@long.npy"], "XL6003"),
         (["-i", "v=@square.npy"], "XL6003"), (["--inputs", "all.npz"], "XL6002"),
         (["-i", "w=1"], "XL6001"), (["-i", "v=1;2"], "XL6005"), (["-o", "w=@w.npy"], "XL6001"),
-        (["-o", "w=w.npy"], "XL6001"), (["--expect", "w=@w.npy"], "XL6001"),
+        (["-o", "w=w.npy"], "XL6001"), (["--expect", "w=@wide.npy"], "XL6001"), (["--expect", "@w.npy"], "XL3001"),
         (["-i", "a=1e400"], "XL4015"), (["-i", "v=1,-1e999"], "XL4015"),
         (["-i", "a=1e39"], "XL6002"), (["-i", "v=2xf32=1e39,1"], "XL6002"),
         (["-i", "v=2xf32=1e400,1"], "XL4015"), (["-i", "k=2xi32=1.5,1"], "XL6002"),
