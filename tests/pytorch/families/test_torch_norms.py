@@ -42,6 +42,13 @@ def test_one_operation(name: str, module: Any, shape: tuple[int, ...]) -> None:
     assert kinds.count(name) == 1 and "reduce" not in kinds and "rsqrt" not in kinds
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_statistics_that_are_stated_but_not_read(dtype: Any) -> None:
+    """Those of other types than f32 are stated where nothing reads them."""
+    module = nn.Sequential(nn.Linear(6, 4), nn.LayerNorm(4), nn.GroupNorm(2, 4)).to(dtype)
+    assert "layer_norm" in operations(module, torch.randn(3, 6, dtype=dtype))
+
+
 def test_without_such_a_form() -> None:
     """With a weight alone, or one of another type, there are the operations that it is made of."""
     assert "rsqrt" in operations(nn.LayerNorm(6, bias=False), torch.randn(2, 6))

@@ -72,12 +72,12 @@ def layer_norm(
     weight: Optional,
     bias: Optional,
     eps: float,
-) -> tuple[Node, ...]:
+) -> tuple[Optional, ...]:
     """Normalised over the last axes; the mean and 1 / deviation are results too."""
     first = x.type.rank - len(normalized_shape)
     whole = composite(call, "layer_norm", x, (weight, bias), axis=first, epsilon=float(eps))
     if whole is not None:
-        return whole, whole, whole  # of which the first is read
+        return whole, None, None  # which are not read
     wide = build.compute(x)
     axes = list(range(x.type.rank - len(normalized_shape), x.type.rank))
     mean, variance = moments(call, wide, axes)
@@ -152,11 +152,11 @@ def group_norm(
     hxw: Dim,
     group: int,
     eps: float,
-) -> tuple[Node, ...]:
+) -> tuple[Optional, ...]:
     """Normalised over groups of channels; the mean and 1 / deviation are results too."""
     whole = composite(call, "group_norm", x, (weight, bias), groups=group, epsilon=float(eps))
     if whole is not None:
-        return whole, whole, whole  # of which the first is read
+        return whole, None, None  # which are not read
     wide = build.reshape(build.compute(x), (n, group, c // group, hxw))
     mean, variance = moments(call, wide, (2, 3))
     scale = rsqrt(build.add(variance, float(eps)))
