@@ -111,6 +111,19 @@ def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
         ("MelSpectrogram", "MelSpectrogram", {"window": [1.0]}, "has not the 128 factors"),
         ("MelSpectrogram", "MelSpectrogram", {"fft_length": 2048}, "do not go together"),
         ("STFTSpectrogram", "STFTSpectrogram", {"mode": "other"}, "mode 'other'"),
+        ("MelSpectrogram", "MelSpectrogram", {"num_mel_bins": 1 << 30}, "needs a constant of"),
+        (
+            "AdaptiveMaxPooling1D_uneven",
+            "AdaptiveMaxPooling1D",
+            {"output_size": [1 << 30]},
+            "needs a constant of",
+        ),
+        (
+            "ContrastLimitedAdaptiveHistogramEqualization",
+            "ContrastLimitedAdaptiveHistogramEqualization",
+            {"tile_grid_size": [1 << 30, 1]},
+            "needs a constant of",
+        ),
         ("AutoContrast", "AutoContrast", {"value_range": [1, "2"]}, "not two numbers"),
     ],
 )

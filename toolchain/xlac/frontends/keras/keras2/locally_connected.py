@@ -11,6 +11,7 @@ from xlac.frontends.keras.layers.reshaping import spatial
 from xlac.frontends.keras.registry import layer
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.checks import check_table
 
 
 def _connected(call: LayerCall, rank: int) -> Node:
@@ -29,6 +30,7 @@ def _connected(call: LayerCall, rank: int) -> Node:
                 f"the sizes and channels of {x.type} must be known, and at least the kernel's"
             )
         counts.append((size - width) // step + 1)
+        check_table(call.layer.kind, float(counts[-1]) * width, x.type)
         starts = np.arange(counts[-1])[:, None] * step
         place = 2 * axis - 1  # each axis before is two: positions and what is under the kernel
         x = build.take(x, build.constant(starts + np.arange(width)), place)

@@ -11,6 +11,7 @@ from xlac.frontends.keras.layers.images import known_side
 from xlac.frontends.keras.registry import layer
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.checks import check_table
 from xlac_sdk.dtypes import DType
 
 Range = tuple[float, float]
@@ -72,6 +73,7 @@ def clahe(call: LayerCall) -> Node:
     x = _scaled(x if values == BYTES else build.cast(x, DType.F32), values, BYTES)
     grid = call.integers("tile_grid_size", 2, 8)
     sizes = (known_side(call, x, 2), known_side(call, x, 3))
+    check_table("an equalization", sum(map(float, (*sizes, *grid))), x.type)
     tiles = tuple(-(-size // count) for size, count in zip(sizes, grid, strict=True))
     for axis, count in ((2, grid[0]), (3, grid[1])):
         x = _mirrored(call, x, axis, tiles[axis - 2] * count)

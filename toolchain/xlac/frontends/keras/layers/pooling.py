@@ -13,6 +13,7 @@ from xlac.frontends.keras.padding import same
 from xlac.frontends.keras.registry import layer
 from xlac.ir.graph import Node
 from xlac.ops import build
+from xlac.ops.checks import check_table
 from xlac.ops.nn.adaptive_pooling import window_edges
 from xlac.ops.reduction.window import Window
 
@@ -108,6 +109,7 @@ def _largest(x: Node, axis: int, count: int) -> Node:
     if size % count == 0:
         shape = (*x.shape[:axis], count, size // count, *x.shape[axis + 1 :])
         return build.reduce(build.reshape(x, shape), "max", axis + 1)
+    check_table("adaptive pooling", float(count) * (size // count + 2), x.type)
     first, last = window_edges(size, count)
     places = np.minimum(first[:, None] + np.arange((last - first).max()), last[:, None] - 1)
     return build.reduce(build.take(x, build.constant(places), axis), "max", axis + 1)

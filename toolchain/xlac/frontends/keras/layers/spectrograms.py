@@ -13,6 +13,7 @@ from xlac.frontends.keras.registry import layer
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
+from xlac.ops.checks import check_table
 from xlac_sdk.dtypes import DType
 
 EPSILON = 1e-7  # Keras's
@@ -117,6 +118,7 @@ def _transformed(call: LayerCall, x: Node, points: int, dtype: DType) -> tuple[N
             f"windows of {length} samples, {points} points and {size} samples do not go together: "
             "windows have at most as many samples as points, and x more than half as many"
         )
+    check_table("MelSpectrogram", (1 + size / step) * points, x.type)
     border = [(0, 0)] * axis + [(points // 2, points // 2)]
     x = build.apply1("pad_mode", x, pads=border, mode="reflect")
     count = 1 + (size + points // 2 * 2 - points) // step
@@ -157,6 +159,7 @@ def _mel_weights(call: LayerCall, bins: int) -> Array:
     mel scale.
     """
     rate, wanted = call.number("sampling_rate", 16000), call.integer("num_mel_bins", 128)
+    check_table("MelSpectrogram", float(bins) * wanted, call.x.type)
     highest = call.number("max_freq", float(int(rate / 2)))
     least = call.number("min_freq", 20.0)
 
