@@ -49,8 +49,13 @@ def ravel(x: Node) -> Node:
 def moveaxis(x: Node, source: int | list[int], destination: int | list[int]) -> Node:
     """Axes moved to other places."""
     rank = x.type.rank
-    moved = dict(zip([n % rank for n in listed(destination)], listed(source), strict=True))
-    rest = iter(n for n in range(rank) if n not in {s % rank for s in moved.values()})
+    before, after = ([n % rank for n in listed(axes)] for axes in (source, destination))
+    if not len(before) == len(after) == len({*before}) == len({*after}):
+        raise ShapeError(
+            f"source {source} and destination {destination} must be as many different axes"
+        )
+    moved = dict(zip(after, before, strict=True))
+    rest = iter(n for n in range(rank) if n not in before)
     return build.transpose(x, [moved[n] if n in moved else next(rest) for n in range(rank)])
 
 
