@@ -43,9 +43,7 @@ def choose(
     """The schedule of a contraction and its epilogue. `view` is the view that the right operand
     came from.
     """
-    bytewise = byte_words.able(c, target)
-    swap = not bytewise and swaps(c, view)
-    read = c.swapped() if swap else byte_words.in_words(c) if bytewise else c
+    swap, read = _as_read(c, view, target)
     if view.compute is None and inner_product_choice.pays(read, target):
         return inner_product_choice.chosen(read, swap, target)
     if autovectorized.pays(read, target):
@@ -68,10 +66,16 @@ def every_template(
         yield autovectorized.chosen(read, swap)
 
 
-def _tiled(c: Contraction, after: Epilogue, view: OperandView, target: Target) -> GemmSchedule:
-    given, bytewise = c, byte_words.able(c, target)
-    swap = not bytewise and swaps(c, view)
-    c = c.swapped() if swap else byte_words.in_words(c) if bytewise else c
+def _as_read(c: Contraction, view: OperandView, target: Target) -> tuple[bool, Contraction]:
+    """Whether the operands are exchanged, and the contraction then, or in words of bytes."""
+    if byte_words.able(c, target):
+        return False, byte_words.in_words(c)
+    swap = swaps(c, view)
+    return swap, c.swapped() if swap else c
+
+
+def _tiled(given: Contraction, after: Epilogue, view: OperandView, target: Target) -> GemmSchedule:
+    swap, c = _as_read(given, view, target)
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
     columns, depth = max(1, c.columns.usual), max(1, size_hint(c.depth))
     tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
@@ -80,7 +84,7 @@ def _tiled(c: Contraction, after: Epilogue, view: OperandView, target: Target) -
         columns = min(columns, register_transpose.WIDE * tile.lanes)
         tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
     right, dtype = _right(c, tile, view, target)
-    if bytewise and depth > 1 and byte_words.paired(given, tile.lanes, target):
+    if c.word and depth > 1 and byte_words.paired(given, tile.lanes, target):
         c, dtype = byte_words.in_words(given, DType.I64), DType.I64
     return gemm(c, after, swap, tile, right, dtype, target)
 
