@@ -2,7 +2,7 @@
 hangs, no checkpoint is lost, and what comes out is what comes out undisturbed. `make stress-ranks`.
 
 Two or three ranks train a small model by `mpirun … xlac train --mesh`. A fault is a SIGKILL of one
-rank, a SIGSTOP of one but the first, whose messages never come, or a SIGKILL of mpirun. All ranks
+rank, a SIGSTOP of one, whose messages never come, or a SIGKILL of mpirun. All ranks
 must have ended within the time that is stated (`--timeout`, and GRACE); every checkpoint that was
 there must still be there, or newer ones in its place, and the newest whole. Then the run is
 resumed, until it comes to its end, where its state has to equal to the bit that of a run without
@@ -83,23 +83,9 @@ def fault(kind: str, process: subprocess.Popen[str], choose: random.Random) -> l
     ranks = list(found.values())
     if process.poll() is not None:
         return []
-    if kind == "launcher":
-        victim = process.pid
-    elif kind == "stop":  # others wait without limit while rank 0 compiles or writes
-        victim = choose.choice([pid for rank, pid in found.items() if rank] or ranks)
-    else:
-        victim = choose.choice(ranks)
+    victim = process.pid if kind == "launcher" else choose.choice(ranks)
     os.kill(victim, signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
     return ranks
-
-
-def begun(process: subprocess.Popen[str], run: Path, before: int) -> None:
-    """Waits until a checkpoint is written. Before, ranks make groups and rank 0 compiles, for which
-    others wait without limit.
-    """
-    file = checkpoint.path_of(run / "checkpoints", max(before, 0) + EVERY)
-    while process.poll() is None and not file.exists():
-        time.sleep(0.01)
 
 
 def ended(process: subprocess.Popen[str], ranks: list[int], limit: float) -> float:
@@ -126,9 +112,7 @@ def one_run(count: int, folder: Path, choose: random.Random, record: Path, until
         before = newest(run)
         began, process = time.monotonic(), train(count, run)
         kind = choose.choice(KINDS)
-        if kind == "stop":
-            begun(process, run, before)
-        time.sleep(choose.uniform(0.0, seconds * (0.2 if kind == "stop" else 0.6)))
+        time.sleep(choose.uniform(0.0, seconds * 0.6))
         ranks = fault(kind, process, choose)
         if not ranks:
             _, said = process.communicate()

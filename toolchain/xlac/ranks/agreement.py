@@ -18,18 +18,21 @@ class ReportedElsewhereError(Exception):
     """Rank 0 has failed, and reports why; this rank ends without a word."""
 
 
-def by_rank_0(here: Communicator, work: Callable[[], bytes | None]) -> bytes:
-    """Work that rank 0 alone does; its result on every rank. Raises, on rank 0, the error of the
-    work; on the others ReportedElsewhereError then.
+def by_rank_0(here: Communicator, what: str, work: Callable[[], bytes | None]) -> bytes:
+    """Work that rank 0 alone does; its result on every rank. `what` completes "waits for rank 0 to"
+    in messages. Raises, on rank 0, the error of the work; on the others ReportedElsewhereError
+    then.
     """
+    awaited = f"rank 0 to {what}"
     if here.rank == 0:
         try:
-            made = work()
+            with here.working(what):
+                made = work()
         except BaseException:
-            here.broadcast(FAILED)
+            here.broadcast(FAILED, awaited)
             raise
-        return here.broadcast(DONE + (made or b""))[1:]
-    told = here.broadcast(b"")
+        return here.broadcast(DONE + (made or b""), awaited)[1:]
+    told = here.broadcast(b"", awaited)
     if told == FAILED:
         raise ReportedElsewhereError
     return told[1:]
@@ -45,8 +48,11 @@ def rank_0_first(here: Communicator, work: Callable[[], ReadyProgram]) -> ReadyP
         ready.append(work())
         return ready[0][0].digest.encode()
 
-    digest = by_rank_0(here, first).decode()
-    program, compiled = ready[0] if ready else work()
+    digest = by_rank_0(here, "compile", first).decode()
+    if not ready:
+        with here.working("load what rank 0 has compiled"):
+            ready.append(work())
+    program, compiled = ready[0]
     if program.digest != digest:
         problem = f"rank {here.rank} has another plan than rank 0: other files, or another xlac"
         raise UnsupportedError(Diagnostic("XL7809", problem))

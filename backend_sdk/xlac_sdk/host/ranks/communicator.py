@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
@@ -67,8 +67,11 @@ class Communicator(Protocol):
     def settle(self) -> None:
         """Makes all tables so far usable, on every rank after it made as many of them."""
 
-    def broadcast(self, data: bytes) -> bytes:
-        """What rank 0 gives, on every rank."""
+    def broadcast(self, data: bytes, what: str = ...) -> bytes:
+        """What rank 0 gives, on every rank; `what` says in messages for what they wait."""
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """A block in which this rank alone does something for which others wait."""
 
     def gather(self, array: Array) -> list[Array] | None:
         """The arrays of all ranks, of one shape and dtype, on rank 0; None on the others."""

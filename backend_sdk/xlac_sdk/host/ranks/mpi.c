@@ -1,21 +1,19 @@
 /* Collectives of xlac's programs by MPI. Built by mpicc on the machine where it runs, so it fits the
-   MPI that is there; mpi.py loads it. Calls come from the thread that initialized MPI (FUNNELED). */
-#include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+   MPI that is there; mpi.py loads it. Calls come from the thread that initialized MPI, and from one of
+   its own that takes turns with it (SERIALIZED), where MPI has that. */
+#define _GNU_SOURCE
+#include "mpi_waiting.h"
 
 enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, PERMUTE, BROADCAST, AXIS_INDEX };
 
-typedef struct {
+typedef struct exchange {
     int32_t kind, type, combine, own, size, root, source, target;
     int64_t sent, received;
     MPI_Comm group;
     MPI_Request requests[2];
     int pending;
     const char *name;
+    struct exchange *next; /* of those under way */
 } exchange;
 
 typedef struct table {
@@ -75,110 +73,104 @@ static MPI_Op op_of(int combine, int type) {
     return combine == 0 ? MPI_SUM : combine == 1 ? MPI_PROD : combine == 2 ? MPI_MAX : MPI_MIN;
 }
 
-static void check(int code, const char *name) {
-    if (code == MPI_SUCCESS) return;
-    char text[MPI_MAX_ERROR_STRING];
-    int length = 0, rank = 0;
-    MPI_Error_string(code, text, &length);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    fprintf(stderr, "error: rank %d, collective '%s': %.*s [XL7807]\n", rank, name, length, text);
-    MPI_Abort(MPI_COMM_WORLD, 70);
-}
+/* ---- a second thread -------------------------------------------------------------------------
 
-/* ---- waiting, with a limit ------------------------------------------------------------------
+   Where MPI permits it (SERIALIZED), a thread moves messages between nodes while kernels compute, and
+   tells the others that this rank lives while it works for them. Threads call MPI in turn. */
 
-   A rank that has waited for longer than the limit asks all others where they are. Ranks that wait
-   themselves answer; one that is dead, stopped or busy does not, and is named. */
-
-enum { ASK = 1, ANSWER = 2, NAME = 96, OWN_TURNS = 2000, LOOK = 8 /* turns between two looks at the clock */ };
-static const double LISTENING = 1e-3; /* seconds between two looks for questions */
-static const double GRACE = 2.0;      /* seconds for answers, and again for others to report */
+static const struct timespec TICK = {0, 200000}; /* between two looks at messages that are under way */
+static const double LIFE = 1.0;                  /* seconds between two signs of life */
+enum { IDLE_TICKS = 100 };
 
 static struct {
-    int rank, size;
-    double limit;      /* seconds; 0: none */
-    MPI_Comm calls;    /* for questions and answers alone */
-    char (*nodes)[NAME];
-    char here[NAME];   /* what this rank waits for */
-} world;
+    pthread_mutex_t turn;
+    pthread_cond_t more;
+    pthread_t thread;
+    int there, asleep, over;
+    int moves;           /* whether messages go over a network: else moving them is work of this core */
+    const char *work;    /* what this rank does for the others, or NULL */
+    exchange *under_way; /* collectives whose messages may not have arrived, the oldest first */
+} service = {.turn = PTHREAD_MUTEX_INITIALIZER};
 
-static int ask_all(int tag, const char *text) {
-    int code = MPI_SUCCESS;
-    for (int other = 0; other < world.size; other++) {
-        MPI_Request request;
-        if (other == world.rank) continue;
-        code = MPI_Isend(text, NAME, MPI_CHAR, other, tag, world.calls, &request);
-        if (code == MPI_SUCCESS) MPI_Request_free(&request);
-    }
-    return code;
+static void take(void) { pthread_mutex_lock(&service.turn); }
+
+static void leave(void) { pthread_mutex_unlock(&service.turn); }
+
+static void wake(void) {
+    if (service.asleep) pthread_cond_signal(&service.more);
 }
 
-/* Answers questions; notes in `heard`, unless it is NULL, what others answer. Whether a rank asked
-   that waits for the same as this one. */
-static int answer(char (*heard)[NAME]) {
-    int there = 1, same = 0;
-    while (there) {
-        MPI_Status status;
-        char text[NAME];
-        if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world.calls, &there, &status) || !there) break;
-        MPI_Recv(text, NAME, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, world.calls, &status);
-        if (status.MPI_TAG == ASK) {
-            MPI_Send(world.here, NAME, MPI_CHAR, status.MPI_SOURCE, ANSWER, world.calls);
-            same |= !strcmp(text, world.here);
-        } else if (heard) {
-            memcpy(heard[status.MPI_SOURCE], text, NAME);
+/* Any call moves all messages; the oldest ones arrive first. */
+static void move_messages(void) {
+    while (service.under_way) {
+        exchange *one = service.under_way;
+        int met = 0;
+        check(MPI_Testall(one->pending, one->requests, &met, MPI_STATUSES_IGNORE), one->name);
+        if (!met) return;
+        one->pending = 0, service.under_way = one->next;
+    }
+}
+
+static void *serve(void *unused) {
+    int idle = 0;
+    (void)unused;
+    take();
+    while (!service.over) {
+        if (service.work) {
+            const struct timespec until = after(LIFE);
+            tell_all(LIVES, world.here);
+            answer(NULL);
+            service.asleep = 1;
+            pthread_cond_timedwait(&service.more, &service.turn, &until);
+            service.asleep = idle = 0;
+        } else if (idle > IDLE_TICKS) {
+            service.asleep = 1;
+            pthread_cond_wait(&service.more, &service.turn);
+            service.asleep = idle = 0;
+        } else {
+            idle = service.under_way ? 0 : idle + 1;
+            move_messages();
+            leave();
+            nanosleep(&TICK, NULL);
+            take();
         }
     }
-    return same;
+    leave();
+    return NULL;
 }
 
-static void pause_for(double seconds, char (*heard)[NAME]) {
-    const struct timespec moment = {0, 2000000};
-    for (double until = MPI_Wtime() + seconds; MPI_Wtime() < until; nanosleep(&moment, NULL)) answer(heard);
+/* `least`: what MPI has to permit. */
+static void begin_service(int least) {
+    int level = MPI_THREAD_SINGLE, near = 0;
+    MPI_Comm node;
+    MPI_Query_thread(&level);
+    if (service.there || level < least || world.size == 1) return;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &near);
+    MPI_Comm_free(&node);
+    condition(&service.more);
+    service.over = 0, service.moves = near < world.size;
+    service.there = begun(&service.thread, serve);
+    service.moves = service.moves && service.there;
 }
 
-/* Reports which ranks do not answer, or wait for something else, and ends all. */
-static void overdue(const char *name, double waited) {
-    char(*heard)[NAME] = calloc((size_t)world.size, NAME);
-    int silent = 0, elsewhere = 0;
-    ask_all(ASK, world.here);
-    pause_for(GRACE, heard);
-    fprintf(stderr, "error: rank %d (%s) has waited for %.1f s in collective '%s' [XL7813]\n", world.rank,
-            world.nodes[world.rank], waited, name);
-    for (int other = 0; other < world.size; other++) {
-        if (other == world.rank) continue;
-        if (!heard[other][0] && ++silent <= 8)
-            fprintf(stderr, "        rank %d (%s) does not answer\n", other, world.nodes[other]);
-        if (heard[other][0] && strcmp(heard[other], world.here) && ++elsewhere <= 8)
-            fprintf(stderr, "        rank %d (%s) is in '%s'\n", other, world.nodes[other], heard[other]);
-    }
-    fflush(stderr);
-    free(heard);
-    pause_for(GRACE, NULL);
-    MPI_Abort(MPI_COMM_WORLD, 4);
+static void end_service(void) {
+    if (!service.there) return;
+    take();
+    service.over = 1, service.there = service.moves = 0;
+    wake();
+    leave();
+    pthread_join(service.thread, NULL);
+    pthread_cond_destroy(&service.more);
 }
 
-/* Waits for requests. A `limit` of 0 is none; then the processor is left to others, too. */
-static void wait_for(int count, MPI_Request *requests, const char *name, double limit) {
-    const struct timespec moment = {0, 200000};
-    int met = 0;
-    check(MPI_Testall(count, requests, &met, MPI_STATUSES_IGNORE), name);
-    if (met) return;
-    snprintf(world.here, NAME, "%s", name);
-    const double began = MPI_Wtime(); /* not after some turns: where ranks share a core each may take long */
-    double listened = began;
-    for (int64_t turn = 1; !met; turn++) {
-        if (turn % LOOK == 0) {
-            const double now = MPI_Wtime();
-            if (now - listened > LISTENING) {
-                const int asked = answer(NULL); /* by a rank that is overdue: so are all that wait with it */
-                if (limit && (asked || now - began > limit)) overdue(name, now - began);
-                listened = now;
-            }
-        }
-        if (!limit && turn > OWN_TURNS) nanosleep(&moment, NULL);
-        check(MPI_Testall(count, requests, &met, MPI_STATUSES_IGNORE), name);
-    }
+/* What this rank does for others that wait, from now on; NULL: nothing. */
+void xlac_mpi_work(const char *what) {
+    take();
+    service.work = what;
+    snprintf(world.here, NAME, "%s", what ? what : "");
+    if (service.there) wake();
+    leave();
 }
 
 static void start(table *t, int64_t number, const void *source, void *target) {
@@ -186,6 +178,7 @@ static void start(table *t, int64_t number, const void *source, void *target) {
     MPI_Datatype type = type_of(one->type);
     int sent = (int)one->sent, received = (int)one->received, code = MPI_SUCCESS;
     one->pending = 1;
+    take();
     switch (one->kind) {
     case ALL_REDUCE:
         code = MPI_Iallreduce(source, target, sent, type, op_of(one->combine, one->type), one->group, one->requests);
@@ -219,19 +212,35 @@ static void start(table *t, int64_t number, const void *source, void *target) {
         one->pending = 0;
     }
     check(code, one->name);
+    if (one->pending && service.moves) {
+        exchange **at = &service.under_way;
+        while (*at) at = &(*at)->next;
+        *at = one, one->next = NULL;
+        wake();
+    }
+    leave();
 }
 
 static void done(table *t, int64_t number) {
     exchange *one = &t->exchanges[number];
-    if (one->pending) wait_for(one->pending, one->requests, one->name, world.limit);
+    take();
+    for (exchange **at = &service.under_way; *at; at = &(*at)->next)
+        if (*at == one) {
+            *at = one->next;
+            break;
+        }
+    if (one->pending) wait_for(one->pending, one->requests, A_COLLECTIVE, one->name);
     one->pending = 0;
+    leave();
 }
 
-/* Whether MPI was initialized here: it is finalized here, then. */
-int xlac_mpi_open(int32_t *rank, int32_t *size) {
+/* Whether MPI was initialized here: it is finalized here, then. `limit` as in xlac_mpi_limit. */
+int xlac_mpi_open(int32_t *rank, int32_t *size, double limit) {
     int before = 0, given = 0;
+    world.limit = limit;
+    const int watched = calling("all ranks to begin");
     MPI_Initialized(&before);
-    if (!before) MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given);
+    if (!before) MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, rank);
     MPI_Comm_size(MPI_COMM_WORLD, size);
@@ -248,16 +257,25 @@ int xlac_mpi_open(int32_t *rank, int32_t *size) {
         MPI_Op_create(largest, 1, &extremes[0]);
         MPI_Op_create(least, 1, &extremes[1]);
     }
+    begin_service(before ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED); /* whose caller knows of no other thread */
+    returned(watched);
     return !before;
 }
 
-/* How long a rank waits for others in a collective of a program: seconds; 0: without end. */
+/* How long a rank waits for others: seconds; 0: without end. */
 void xlac_mpi_limit(double seconds) { world.limit = seconds; }
 
 void xlac_mpi_close(void) {
     int after = 0;
     MPI_Finalized(&after);
-    if (!after) MPI_Finalize();
+    if (after) return;
+    take();
+    meet_all("all ranks to end");
+    leave();
+    end_service();
+    const int watched = calling("all ranks to end");
+    MPI_Finalize();
+    returned(watched);
 }
 
 void xlac_mpi_abort(int32_t code) { MPI_Abort(MPI_COMM_WORLD, code); }
@@ -265,8 +283,13 @@ void xlac_mpi_abort(int32_t code) { MPI_Abort(MPI_COMM_WORLD, code); }
 /* A group of ranks of the same color, in the order of their keys; every rank calls it. */
 int64_t xlac_mpi_group(int32_t color, int32_t key) {
     MPI_Comm *group = malloc(sizeof *group);
+    take();
+    meet_all("all ranks to have their programs"); /* there is no MPI_Icomm_split */
+    const int watched = calling("all ranks to make groups");
     MPI_Comm_split(MPI_COMM_WORLD, color, key, group);
     MPI_Comm_set_errhandler(*group, MPI_ERRORS_RETURN);
+    returned(watched);
+    leave();
     return (int64_t)(intptr_t)group;
 }
 
@@ -290,18 +313,22 @@ void xlac_mpi_free(table *t) {
     free(t);
 }
 
-/* For the host, which may be long in coming: bytes of rank 0 to all, and of all to rank 0. */
-void xlac_mpi_broadcast(void *bytes, int32_t count) {
+/* For the host: bytes of rank 0 to all, and of all to rank 0. `what` others are waited for. */
+void xlac_mpi_broadcast(void *bytes, int32_t count, const char *what) {
     MPI_Request request;
-    check(MPI_Ibcast(bytes, count, MPI_BYTE, 0, MPI_COMM_WORLD, &request), "a message of rank 0");
-    wait_for(1, &request, "a message of rank 0", 0);
+    take();
+    check(MPI_Ibcast(bytes, count, MPI_BYTE, 0, MPI_COMM_WORLD, &request), what);
+    wait_for(1, &request, THE_HOST, what);
+    leave();
 }
 
 void xlac_mpi_gather(const void *bytes, int32_t count, void *all) {
     MPI_Request request;
-    check(MPI_Igather(bytes, count, MPI_BYTE, all, count, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
-          "a message to rank 0");
-    wait_for(1, &request, "a message to rank 0", 0);
+    const char *const what = "results of all ranks";
+    take();
+    check(MPI_Igather(bytes, count, MPI_BYTE, all, count, MPI_BYTE, 0, MPI_COMM_WORLD, &request), what);
+    wait_for(1, &request, THE_HOST, what);
+    leave();
 }
 
 /* Whether all ranks call this within some seconds; where not, only xlac_mpi_abort may follow. */
@@ -310,10 +337,12 @@ int xlac_mpi_meet(double seconds) {
     const double until = MPI_Wtime() + seconds;
     const struct timespec pause = {0, 1000000};
     int met = 0;
-    if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return 0;
-    do {
-        if (MPI_Test(&request, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return 0;
+    take();
+    int code = MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    while (code == MPI_SUCCESS && !met && MPI_Wtime() < until) {
+        code = MPI_Test(&request, &met, MPI_STATUS_IGNORE);
         if (!met) nanosleep(&pause, NULL);
-    } while (!met && MPI_Wtime() < until);
+    }
+    leave();
     return met;
 }

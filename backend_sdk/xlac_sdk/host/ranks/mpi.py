@@ -6,7 +6,8 @@ import ctypes
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.hashing import blake2b
 
 SOURCE = Path(__file__).with_name("mpi.c")
+INCLUDED = Path(__file__).with_name("mpi_waiting.h")
 FLOATS = (DType.F64, DType.F32)
 INTEGERS = (DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DType.U32, DType.U16, DType.U8)
 TYPES = (*FLOATS, *INTEGERS, DType.F16, DType.BOOL)
 """Element types, by their numbers in mpi.c; bf16 is moved as f16."""
 
 LARGEST = 2**31 - 1  # elements of one message
-LIMIT = 600.0  # seconds that a rank waits for others in a collective
+LIMIT = 600.0  # seconds that a rank waits for others
 PIECE = 1 << 26  # bytes of one message of the host
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_NTASKS")
 """Variables by which launchers tell a process that it is a rank."""
@@ -46,14 +48,14 @@ def library(folder: Path) -> Path:
         problem = "mpicc is not installed, which builds xlac's calls of MPI"
         hint = "Debian: apt install openmpi-bin libopenmpi-dev; MPICC names another compiler"
         raise UnsupportedError(Diagnostic("XL7808", problem, hint=hint))
-    text = SOURCE.read_bytes()
+    text = SOURCE.read_bytes() + INCLUDED.read_bytes()
     stamp = f"{Path(compiler).resolve()}\n{_version(compiler)}\n".encode()
     library = folder / f"libxlac_mpi-{blake2b(stamp + text, digest_size=12).hexdigest()}.so"
     if not library.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as room:
             own = Path(room) / library.name
-            command = (compiler, "-O2", "-shared", "-fPIC", "-o", str(own), str(SOURCE))
+            command = (compiler, "-O2", "-shared", "-fPIC", "-pthread", "-o", str(own), str(SOURCE))
             if problem := tool.run(command):
                 raise UnsupportedError(Diagnostic("XL7808", f"{compiler} fails: {problem}"))
             own.replace(library)
@@ -69,16 +71,18 @@ def _version(compiler: str) -> str:
 
 
 class MpiRank:
-    """This process as a rank; `close` ends MPI where this process began it."""
+    """This process as a rank, which waits for others `limit` seconds, or without end; `close` ends
+    MPI where this process began it.
+    """
 
-    def __init__(self, functions: ctypes.CDLL) -> None:
+    def __init__(self, functions: ctypes.CDLL, limit: float | None = LIMIT) -> None:
         self._functions = functions
         rank, size = ctypes.c_int32(), ctypes.c_int32()
-        self._owns = bool(functions.xlac_mpi_open(ctypes.byref(rank), ctypes.byref(size)))
+        waits = ctypes.c_double(limit or 0.0)
+        self._owns = bool(functions.xlac_mpi_open(ctypes.byref(rank), ctypes.byref(size), waits))
         self.rank, self.size = rank.value, size.value
         self._groups: dict[tuple[int, ...], int] = {}
         self._unsettled: list[MpiTable] = []
-        self.limit(LIMIT)
         functions.xlac_mpi_group.restype = ctypes.c_int64
         functions.xlac_mpi_table.restype = ctypes.c_void_p
 
@@ -88,8 +92,9 @@ class MpiRank:
             self._functions.xlac_mpi_close()
 
     def limit(self, seconds: float | None) -> None:
-        """How long this rank waits for others in a collective of a program, before it asks who is
-        missing, says so and ends all; None: without end. LIMIT until this is called.
+        """How long this rank waits for others, in a collective of a program, for what rank 0 does,
+        and to begin and to end together, before it asks who is missing, says so and ends all; None:
+        without end.
         """
         self._functions.xlac_mpi_limit(ctypes.c_double(seconds or 0.0))
 
@@ -124,15 +129,15 @@ class MpiRank:
             self._groups[one.members] = int(group)
         return self._groups[one.members]
 
-    def broadcast(self, data: bytes) -> bytes:
-        """What rank 0 gives, on every rank."""
-        count = ctypes.c_int64(len(data))
-        self._functions.xlac_mpi_broadcast(ctypes.byref(count), 8)
+    def broadcast(self, data: bytes, what: str = "a message of rank 0") -> bytes:
+        """What rank 0 gives, on every rank; `what` says in messages for what they wait."""
+        count, name = ctypes.c_int64(len(data)), what.encode()
+        self._functions.xlac_mpi_broadcast(ctypes.byref(count), 8, name)
         block = ctypes.create_string_buffer(data if self.rank == 0 else b"", count.value or 1)
         for start in range(0, count.value, PIECE):
             part = ctypes.byref(block, start)
             size = min(PIECE, count.value - start)
-            self._functions.xlac_mpi_broadcast(part, size)
+            self._functions.xlac_mpi_broadcast(part, size, name)
         return block.raw[: count.value]
 
     def gather(self, array: Array) -> list[Array] | None:
@@ -148,6 +153,18 @@ class MpiRank:
             if every is not None and parts is not None:
                 every[:, start : start + PIECE] = parts
         return None if every is None else [e.view(array.dtype).reshape(array.shape) for e in every]
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """A block in which this rank does something for which others wait, and calls none of these
+        functions: the others are told every second that it lives, where MPI lets a second thread
+        do that, and their limit counts from then.
+        """
+        self._functions.xlac_mpi_work(what.encode())
+        try:
+            yield
+        finally:
+            self._functions.xlac_mpi_work(None)
 
     def meet(self, seconds: float) -> bool:
         """Whether all ranks call this within some seconds; where not, only `abort` may follow."""
@@ -195,6 +212,6 @@ def _type(dtype: DType) -> int:
     return TYPES.index(DType.F16 if dtype is DType.BF16 else dtype)
 
 
-def opened(folder: Path) -> MpiRank:
+def opened(folder: Path, limit: float | None = LIMIT) -> MpiRank:
     """This process as a rank of MPI. Raises UnsupportedError as `library`."""
-    return MpiRank(ctypes.CDLL(str(library(folder)), mode=ctypes.RTLD_GLOBAL))
+    return MpiRank(ctypes.CDLL(str(library(folder)), mode=ctypes.RTLD_GLOBAL), limit)

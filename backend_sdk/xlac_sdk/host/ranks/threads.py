@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any, TypeVar
 
@@ -63,10 +64,14 @@ class ThreadRank:
     def settle(self) -> None:
         """Nothing: tables are usable at once."""
 
-    def broadcast(self, data: bytes) -> bytes:
+    def broadcast(self, data: bytes, what: str = "") -> bytes:
         """What rank 0 gives, on every rank."""
         first = self.exchanged(np.frombuffer(data, np.uint8))[0]
         return bytes(first)
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """Nothing: threads that work live."""
+        return nullcontext()
 
     def gather(self, array: Array) -> list[Array] | None:
         """The arrays of all ranks on rank 0; None on the others."""

@@ -96,7 +96,7 @@ def command(
 ) -> int:
     """Compile SPEC and run it; a folder that xlac build made is run as it is. Inputs that are not
     given are random. --entry step takes one step of what learns, from its first weights. With
-    --mesh, --timeout limits how long a process waits for another in a collective.
+    --mesh, --timeout limits how long a process waits for another.
 
     Exit code 1 says that an output differs from what --expect gave.
     """

@@ -135,7 +135,7 @@ USUAL = {
     type=FiniteRange(min=0, min_open=True),
     default=None,
     metavar="SECONDS",
-    help="With --mesh: how long a process waits for another in a collective; default 600.",
+    help="With --mesh: how long a process waits for another; default 600.",
 )
 def command(mesh: str | None, timeout: float | None, **given: Any) -> int:
     """Train SPEC, which has a section `train:`, or the module of --from-torch, on data:

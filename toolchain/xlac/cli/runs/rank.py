@@ -47,9 +47,8 @@ def opened_rank(mesh: str, verb: str, timeout: float | None) -> MpiRank:
         problem = "no launcher of MPI started this process, so there are no other ranks"
         hint = f"mpirun -n N xlac {verb} … --mesh {mesh}, N being the product of its sizes"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
-    here = mpi.opened(Path(settings().cache or Path.home() / ".cache" / "xlac") / "mpi")
-    here.limit(mpi.LIMIT if timeout is None else timeout)
-    return here
+    folder = Path(settings().cache or Path.home() / ".cache" / "xlac") / "mpi"
+    return mpi.opened(folder, mpi.LIMIT if timeout is None else timeout)
 
 
 def check_size(here: MpiRank, mesh: Mesh) -> None:
@@ -72,10 +71,11 @@ def alike(here: MpiRank, work: Callable[[], Result]) -> Result:
 
     problem: Exception | None = None
     try:
-        made = work()
+        with here.working("read the model and its data"):
+            made = work()
     except (XlacError, click.UsageError) as error:
         problem = error
-    first = here.broadcast(b"failed" if problem else b"")
+    first = here.broadcast(b"failed" if problem else b"", "rank 0 to read the model and its data")
     if problem is None and not first:
         return made
     if here.rank == 0:

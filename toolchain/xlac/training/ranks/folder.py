@@ -30,16 +30,17 @@ class RankFolder(RunFolder):
         self.here = here
 
     def check(self, resume: bool) -> None:
-        by_rank_0(self.here, lambda: RunFolder.check(self, resume))
+        by_rank_0(self.here, "look at the folder", lambda: RunFolder.check(self, resume))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         with ExitStack() as held:
-            by_rank_0(self.here, lambda: held.enter_context(RunFolder.locked(self)))
+            lock = RunFolder.locked(self)
+            by_rank_0(self.here, "lock the folder", lambda: held.enter_context(lock))
             yield
 
     def describe(self, about: Mapping[str, Any]) -> None:
-        by_rank_0(self.here, lambda: RunFolder.describe(self, about))
+        by_rank_0(self.here, "write run.json", lambda: RunFolder.describe(self, about))
 
     def newest(self, tell: Callable[[str], object]) -> Checkpoint | None:
         """The newest intact checkpoint that rank 0 sees, read by every rank. Raises SourceError
@@ -51,7 +52,7 @@ class RankFolder(RunFolder):
             found.append(RunFolder.newest(self, tell))
             return str(self.last.name).encode() if self.last is not None else b""
 
-        name = by_rank_0(self.here, first).decode()
+        name = by_rank_0(self.here, "read a checkpoint", first).decode()
         if found or not name:
             return found[0] if found else None
         self.last = self.checkpoints / name
@@ -74,14 +75,16 @@ class RankFolder(RunFolder):
                 raise fault("XL7811", f"{problem} after step {saved.position.step}", hint)
             RunFolder.save(self, saved)
 
-        by_rank_0(self.here, write)
+        by_rank_0(self.here, "write a checkpoint", write)
 
     def _keep_checkpoint(self, step: int) -> None:
-        by_rank_0(self.here, lambda: RunFolder._keep_checkpoint(self, step))
+        by_rank_0(self.here, "keep a checkpoint", lambda: RunFolder._keep_checkpoint(self, step))
 
     def save_weights(self, steps: TrainingSteps, merge: bool, prefix: str = "") -> None:
         steps.state()  # what ranks gather together, rank 0 then reads alone
-        by_rank_0(self.here, lambda: RunFolder.save_weights(self, steps, merge, prefix))
+        by_rank_0(
+            self.here, "write weights", lambda: RunFolder.save_weights(self, steps, merge, prefix)
+        )
 
 
 def run_files(
@@ -106,9 +109,9 @@ class RankTable(MetricsTable):
             MetricsTable.begin(self, until)
             return json.dumps(self.rows).encode()
 
-        self.rows = json.loads(by_rank_0(self.here, first))
+        self.rows = json.loads(by_rank_0(self.here, "read metrics.csv", first))
 
     def append(self, row: MetricsRow) -> None:
         if self.here.rank:
             self.rows.append(row)
-        by_rank_0(self.here, lambda: MetricsTable.append(self, row))
+        by_rank_0(self.here, "write metrics.csv", lambda: MetricsTable.append(self, row))
