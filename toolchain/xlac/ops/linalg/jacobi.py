@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -94,22 +92,3 @@ def swept(
 
     loop = While(build.graph("left", types, goes_on), build.graph("sweep", types, body))
     return build.results(Node.of(loop, *first, build.constant(0, DType.I32)))[:-1]
-
-
-def epsilon(dtype: DType) -> float:
-    """The distance from 1 to the next number of a type."""
-    return float(np.finfo(dtype.numpy).eps)
-
-
-def scaled_down(a: Node) -> Halves:
-    """Matrices divided by their largest magnitudes, and these, (…, 1, 1): 1 where all are 0."""
-    rank = a.type.rank
-    most = build.reduce(build.apply1("abs", a), "max", (rank - 2, rank - 1), keepdims=True)
-    most = build.select(build.compare(most, "eq", 0.0), 1.0, most)
-    return build.div(a, most), most
-
-
-def only_finite(x: Node, scale: Node) -> Node:
-    """x, or NaN for matrices whose largest magnitude `scale` is not finite."""
-    known = build.apply1("isfinite", scale)
-    return build.select(build.broadcast_to(known, x.shape), x, float("nan"))

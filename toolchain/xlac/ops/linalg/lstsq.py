@@ -13,8 +13,7 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import check_one_dtype
 from xlac.ops.complex.linalg.numbers import Numbers, add, adjoint, product, scaled, sub
-from xlac.ops.linalg.jacobi import epsilon
-from xlac.ops.linalg.matrices import check_matrix
+from xlac.ops.linalg.matrices import check_matrix, epsilon
 from xlac.ops.linalg.matrix_operation import MatrixOperation
 from xlac.ops.linalg.svd import Svd
 from xlac_sdk.dtypes import DType

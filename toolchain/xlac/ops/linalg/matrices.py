@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
@@ -57,6 +59,11 @@ def check_right_side(mnemonic: str, a: Type, b: Type, operand: int = 1) -> None:
             "size, and its element type",
             operand=operand,
         )
+
+
+def epsilon(dtype: DType) -> float:
+    """The distance from 1 to the next number of a type."""
+    return float(np.finfo(dtype.numpy).eps)
 
 
 # ---- nodes -----------------------------------------------------------------------------------
@@ -143,6 +150,31 @@ def gathered(x: Node, numbers: Node) -> Node:
         slice_sizes=(*(0 if s == 0 else 1 for s in x.shape[:-1]), x.shape[-1]),
     )
     return Node.of(op, x, numbers)
+
+
+def largest(parts: tuple[Node, ...]) -> Node:
+    """The largest magnitudes of matrices given by parts of one shape, (…, 1, 1): 1 where all
+    are 0.
+    """
+    rank = parts[0].type.rank
+    each = [
+        build.reduce(build.apply1("abs", x), "max", (rank - 2, rank - 1), keepdims=True)
+        for x in parts
+    ]
+    most = each[0] if len(each) == 1 else build.maximum(*each)
+    return build.select(build.compare(most, "eq", 0.0), 1.0, most)
+
+
+def scaled_down(a: Node) -> tuple[Node, Node]:
+    """Matrices divided by their largest magnitudes, and these, (…, 1, 1): 1 where all are 0."""
+    most = largest((a,))
+    return build.div(a, most), most
+
+
+def only_finite(x: Node, scale: Node) -> Node:
+    """x, or NaN for matrices whose largest magnitude `scale` is not finite."""
+    known = build.apply1("isfinite", scale)
+    return build.select(build.broadcast_to(known, x.shape), x, float("nan"))
 
 
 def over(

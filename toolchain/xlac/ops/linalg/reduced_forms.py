@@ -9,9 +9,10 @@ from xlac.ir.op import UNDEFINED, Sample, declare
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.complex.linalg import reflections, schur, spectra
-from xlac.ops.complex.linalg.numbers import cut, diagonal, each, rank
-from xlac.ops.linalg.matrices import Ints, check_square
+from xlac.ops.complex.linalg.numbers import each, real
+from xlac.ops.linalg.matrices import Ints, check_square, on_diagonal
 from xlac.ops.linalg.matrix_operation import MatrixOperation
+from xlac.ops.linalg.spectral.tridiagonalize import tridiagonalized
 from xlac_sdk.dtypes import DType
 
 SMALL: Sequence[Ints] = ((1, 1), (0, 3, 3), (2, 0, 0))
@@ -72,13 +73,10 @@ class Tridiagonal(MatrixOperation):
         return a.with_shape(a.shape[:-1]), beside, types[0]
 
     def expand(self, *inputs: Node) -> tuple[Node, ...]:
-        a = spectra.hermitian(self.numbers(inputs[0]), self.lower)
-        packed, taus = reflections.hessenberg(a)
-        size, last = packed[0].shape[-1], rank(packed) - 1
-        assert isinstance(size, int)
-        below = cut(cut(packed, last - 1, min(1, size), size), last, 0, max(size - 1, 0))
-        q = self.node(reflections.turned(packed, taus))
-        return diagonal(packed)[0], diagonal(below)[0], q
+        a = self.numbers(inputs[0])
+        found = tridiagonalized(spectra.hermitian(a, self.lower))
+        one = real(build.cast(on_diagonal(a[0].shape), a[0].type.dtype), a)
+        return found.diagonal, found.beside, self.node(found.turned(one))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

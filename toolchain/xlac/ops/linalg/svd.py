@@ -13,24 +13,17 @@ from xlac.ops import build
 from xlac.ops.complex.linalg import spectra
 from xlac.ops.complex.linalg.numbers import Numbers, add, adjoint, each, product, scaled, sub
 from xlac.ops.linalg import matrices
-from xlac.ops.linalg.jacobi import (
-    epsilon,
-    halves,
-    only_finite,
-    paired_anew,
-    rotated,
-    scaled_down,
-    swept,
-    tangents,
-    turns,
-)
+from xlac.ops.linalg.jacobi import halves, paired_anew, rotated, swept, tangents, turns
 from xlac.ops.linalg.matrices import (
     Ints,
     check_matrix,
     diagonal,
+    epsilon,
     gathered,
     identity,
     on_diagonal,
+    only_finite,
+    scaled_down,
     swapped,
 )
 from xlac.ops.linalg.matrix_operation import MatrixOperation

@@ -44,7 +44,7 @@ def sub(x: Numbers, y: Numbers) -> Numbers:
     return tuple(build.sub(a, b) for a, b in zip(x, y, strict=True))
 
 
-def _bilinear(product: Callable[[Node, Node], Node], x: Numbers, y: Numbers) -> Numbers:
+def bilinear(product: Callable[[Node, Node], Node], x: Numbers, y: Numbers) -> Numbers:
     """A product of numbers from one of real numbers."""
     if len(x) == 1:
         return (product(x[0], y[0]),)
@@ -55,12 +55,12 @@ def _bilinear(product: Callable[[Node, Node], Node], x: Numbers, y: Numbers) -> 
 
 def mul(x: Numbers, y: Numbers) -> Numbers:
     """x y, element by element."""
-    return _bilinear(build.mul, x, y)
+    return bilinear(build.mul, x, y)
 
 
 def product(x: Numbers, y: Numbers) -> Numbers:
     """The products of matrices."""
-    return _bilinear(matrices.product, x, y)
+    return bilinear(matrices.product, x, y)
 
 
 def div(x: Numbers, y: Numbers) -> Numbers:
