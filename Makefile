@@ -146,7 +146,7 @@ stress: $(VENV)/.tested ## 100 rounds of 8 processes on one cache, killed at ran
 stress-leaks: $(VENV)/.tested ## thirteen kinds of work over and over: no memory, file, thread, map or temporary file is left behind; 30 minutes
 	$(BIN)/python tests/stress/leaks.py
 
-stress-ranks: $(VENV)/.tested ## 200 ranks that are killed or stop while a model is trained by mpirun: nobody hangs, no checkpoint is lost; an hour or two, goes on where it was (MINUTES ends it)
+stress-ranks: $(VENV)/.tested ## 200 ranks that are killed or stop, and links that are cut (as root), while a model is trained by mpirun: nobody hangs, no checkpoint is lost; an hour or two, goes on where it was (MINUTES ends it)
 	PYTHONPATH=tests/mpi $(BIN)/python tests/stress/ranks.py out/stress-ranks --minutes $(MINUTES)
 
 fuzz-inputs: $(VENV)/.tested ## readers of files, each given inputs that nobody would write for SECONDS; tests/fuzz/README.md

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -19,11 +20,13 @@ ENVIRONMENT = {
 }
 
 
-def started(count: int, *arguments: str | Path) -> subprocess.Popen[str]:
-    """Begins to run xlac as ranks."""
+def started(
+    count: int, *arguments: str | Path, launcher: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """Begins to run xlac as ranks, by `mpirun -n COUNT` unless another launcher is given."""
     python = [sys.executable, str(ROOT / "cli.py"), *map(str, arguments)]
     return subprocess.Popen(
-        ["mpirun", "-n", str(count), *python],
+        [*(launcher or ("mpirun", "-n", str(count))), *python],
         env={**os.environ, **ENVIRONMENT},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -31,9 +34,11 @@ def started(count: int, *arguments: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def mpirun(count: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs xlac as ranks."""
-    with started(count, *arguments) as process:
+def mpirun(
+    count: int, *arguments: str | Path, launcher: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Runs xlac as ranks; `launcher` as in `started`."""
+    with started(count, *arguments, launcher=launcher) as process:
         out, error = process.communicate(timeout=300)
     return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 

@@ -2,11 +2,13 @@
 hangs, no checkpoint is lost, and what comes out is what comes out undisturbed. `make stress-ranks`.
 
 Two or three ranks train a small model by `mpirun … xlac train --mesh`. A fault is a SIGKILL of one
-rank, a SIGSTOP of one, whose messages never come, or a SIGKILL of mpirun. All ranks
-must have ended within the time that is stated (`--timeout`, and GRACE); every checkpoint that was
-there must still be there, or newer ones in its place, and the newest whole. Then the run is
-resumed, until it comes to its end, where its state has to equal to the bit that of a run without
-faults. Each fault is a line of the record, so that the same command goes on where one ended.
+rank, a SIGSTOP of one, whose messages never come, or a SIGKILL of mpirun. As root, every other run
+is on two hosts (network namespaces) whose link is cut at a random moment, for good or for a moment,
+which nobody may notice. All ranks must have ended within the time that is stated (`--timeout`, and
+GRACE); every checkpoint that was there must still be there, or newer ones in its place, and the
+newest whole. Then the run is resumed, until it comes to its end, where its state has to equal to
+the bit that of a run without faults. Each fault is a line of the record, so that the same command
+goes on where one ended.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 from mpirun import ROOT, WITHOUT, lives, pids, started
+from namespaces import NOTICING, TwoHosts, two_hosts, without
 
 from xlac.training.loop import checkpoint
 
@@ -34,16 +38,20 @@ TIMEOUT = 10  # seconds for which a rank waits in a collective
 GRACE = 30  # seconds more until all have ended, on a machine that does other work too
 SECONDS = "seconds"  # the file beside an undisturbed run that says how long it takes
 KINDS = ("kill", "kill", "stop", "launcher")
+OF_LINKS = ("cut", "cut", "moment", "kill", "stop")
+MOMENTS = (0.1, 3.0)  # seconds for which a link is cut for a moment
 
 
-def train(count: int, run: Path) -> subprocess.Popen[str]:
+def train(count: int, run: Path, hosts: TwoHosts | None) -> subprocess.Popen[str]:
     """Begins a run, or resumes the one that is there."""
+    launcher = hosts.mpirun(count, *NOTICING) if hosts else ()
     mesh = ("--mesh", f"data={count}", "--timeout", str(TIMEOUT))
     if (run / "checkpoints").exists() and checkpoint.listed(run / "checkpoints"):
-        return started(count, "train", SPEC, "--resume", run, *mesh)
+        return started(count, "train", SPEC, "--resume", run, *mesh, launcher=launcher)
     shutil.rmtree(run, ignore_errors=True)  # of a run that had no checkpoint yet
     about = ("--epochs", str(EPOCHS), "--batch", "30", "--checkpoint-every", str(EVERY))
-    return started(count, "train", SPEC, "--data", DATA, *about, *mesh, "-o", run)
+    given = ("--data", DATA, *about, *mesh, "-o", run)
+    return started(count, "train", SPEC, *given, launcher=launcher)
 
 
 def newest(run: Path) -> int:
@@ -52,13 +60,13 @@ def newest(run: Path) -> int:
     return checkpoint.read(found[0]).position.step if found else -1
 
 
-def undisturbed(count: int, folder: Path) -> tuple[Path, float]:
+def undisturbed(count: int, folder: Path, hosts: TwoHosts | None) -> tuple[Path, float]:
     """A run without faults, and its seconds. Made once."""
-    run = folder / f"undisturbed-{count}"
+    run = folder / f"undisturbed-{count}{'-hosts' if hosts else ''}"
     told = run / SECONDS
     if not told.exists():
         began = time.monotonic()
-        _, said = train(count, run).communicate()
+        _, said = train(count, run, hosts).communicate()
         seconds = time.monotonic() - began
         assert (run / "weights.safetensors").exists(), said
         told.write_text(str(seconds), "utf-8")
@@ -74,15 +82,21 @@ def equal(run: Path, other: Path) -> None:
         np.testing.assert_array_equal(array, two.state[name], err_msg=name)
 
 
-def fault(kind: str, process: subprocess.Popen[str], choose: random.Random) -> list[int]:
+def fault(
+    kind: str, process: subprocess.Popen[str], choose: random.Random, hosts: TwoHosts | None
+) -> list[int]:
     """Does it to a process; the ranks, which all have to end. None of them where it had ended."""
-    found = pids(process)
+    found: dict[int, int] = {}
     while not found and process.poll() is None:
         time.sleep(0.01)
-        found = pids(process)
+        found = hosts.pids() if hosts else pids(process)
     ranks = list(found.values())
     if process.poll() is not None:
         return []
+    if kind in ("cut", "moment"):
+        assert hosts
+        hosts.cut()
+        return ranks
     victim = process.pid if kind == "launcher" else choose.choice(ranks)
     os.kill(victim, signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
     return ranks
@@ -104,35 +118,50 @@ def ended(process: subprocess.Popen[str], ranks: list[int], limit: float) -> flo
     return time.monotonic() - began
 
 
-def one_run(count: int, folder: Path, choose: random.Random, record: Path, until: float) -> None:
+def one_run(
+    count: int,
+    folder: Path,
+    choose: random.Random,
+    record: Path,
+    until: float,
+    hosts: TwoHosts | None,
+) -> None:
     """Faults in one run, until its end or the time. What is wrong raises."""
-    reference, seconds = undisturbed(count, folder)
-    run = folder / f"run-{count}"
+    reference, seconds = undisturbed(count, folder, hosts)
+    run = folder / f"run-{count}{'-hosts' if hosts else ''}"
     while time.monotonic() < until:
         before = newest(run)
-        began, process = time.monotonic(), train(count, run)
-        kind = choose.choice(KINDS)
+        began, process = time.monotonic(), train(count, run, hosts)
+        kind = choose.choice(OF_LINKS if hosts else KINDS)
         time.sleep(choose.uniform(0.0, seconds * 0.6))
-        ranks = fault(kind, process, choose)
-        if not ranks:
-            _, said = process.communicate()
-            assert process.returncode == 0, said
+        ranks = fault(kind, process, choose, hosts)
+        if ranks and kind == "moment":
+            assert hosts
+            time.sleep(choose.uniform(*MOMENTS))
+            hosts.mend()
+            note(record, {"kind": kind, "ranks": count, "hosts": 2, "ended": 0.0, "from": before})
+        if not ranks or kind == "moment":
+            _, said = process.communicate(timeout=10 * seconds + 60)
+            assert process.returncode == 0, f"after {kind} in {run}: {said}"
             equal(run, reference)
-            if before < 0:  # how long a run takes now, on a machine that does other work too
+            if before < 0 and not ranks:  # how long a run takes now: the machine does other work
                 (reference / SECONDS).write_text(str(time.monotonic() - began), "utf-8")
             done = folder / f"done-{time.time_ns()}"
             run.rename(done)
-            note(record, {"kind": "end", "ranks": count})
+            note(record, {"kind": "end", "ranks": count, "hosts": 2 if hosts else 1})
             shutil.rmtree(done)
             return
         try:
             took = ended(process, ranks, TIMEOUT + GRACE)
         except (subprocess.TimeoutExpired, AssertionError) as error:
             raise AssertionError(f"after {kind} in {run} from step {before}: {error}") from error
+        finally:
+            if hosts:
+                hosts.mend()
         after = newest(run)
         assert after >= before, f"the checkpoint of step {before} is lost: now {after}"
-        line = {"kind": kind, "ranks": count, "ended": round(took, 2), "from": before, "to": after}
-        note(record, line)
+        about = {"kind": kind, "ranks": count, "hosts": 2 if hosts else 1}
+        note(record, {**about, "ended": round(took, 2), "from": before, "to": after})
 
 
 def note(record: Path, line: dict[str, object]) -> None:
@@ -166,7 +195,9 @@ def main() -> None:
         made = [line for line in lines(record) if line["kind"] != "end"]
         if len(made) >= asked.faults:
             break
-        one_run(choose.choice([2, 3]), asked.folder, choose, record, until)
+        count, linked = choose.choice([2, 3]), choose.random() < 0.5
+        with two_hosts(asked.folder) if linked and not without() else nullcontext() as hosts:
+            one_run(count, asked.folder, choose, record, until, hosts)
     found = lines(record)
     faults = [line for line in found if line["kind"] != "end"]
     slowest = max((float(str(line["ended"])) for line in faults), default=0.0)
