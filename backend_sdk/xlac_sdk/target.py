@@ -12,6 +12,7 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import MANDATORY, Primitive
 from xlac_sdk.machine_facts import TUNABLE, MachineFacts, plain_fact
 from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.target_checks import check_target
 
 if TYPE_CHECKING:  # rarely needed by targets
     from xlac_sdk.libraries.attention import Attentions
@@ -19,7 +20,6 @@ if TYPE_CHECKING:  # rarely needed by targets
 
 MAX_THREADS = 1024
 MOST_ELEMENTS = 1 << 30  # of a buffer, and the largest size, where indices are i32
-DEVICES = ("cpu", "gpu")
 GENERIC = MachineFacts()
 Facts = tuple[tuple[str, Any], ...]
 """Facts by name, in order."""
@@ -107,6 +107,8 @@ class Target:
     alignment: int = 64
     # bytes to which the device's allocations are aligned: kernels assume no more
     storage_alignment: int = 64
+    # bytes of which places and sizes of copies on the device are multiples: others are kernels
+    copy_alignment: int = 1
     shared_bytes: int = 0
     dtypes: frozenset[DType] = frozenset(DType)
     # primitives that the backend emits natively; the SDK expands the others
@@ -139,25 +141,10 @@ class Target:
     device: str = ""
 
     def __post_init__(self) -> None:
-        device = self.device or ("gpu" if self.warp else "cpu")
         # `replace` keeps the device of the target that it copies
-        if device not in DEVICES or (device == "gpu") != bool(self.warp):
-            raise ValueError(
-                f"target '{self.name}': device is {' or '.join(DEVICES)}, a gpu's warp is not 0, "
-                f"and a cpu's is; here device is {device!r} and warp {self.warp}"
-            )
+        device = self.device or ("gpu" if self.warp else "cpu")
         object.__setattr__(self, "device", device)
-        for name, least in (("alignment", 64), ("storage_alignment", 8)):
-            given = getattr(self, name)
-            if given < least or given.bit_count() != 1:
-                problem = f"{name} is a power of two of at least {least}, not {given}"
-                raise ValueError(f"target '{self.name}': {problem}")
-        long = {DType.I64, DType.U64} & self.dtypes
-        if len(long) == 1 or (not long and DType.F64 in self.dtypes):
-            raise ValueError(
-                f"target '{self.name}': i64 and u64 are among its dtypes or both lacking, and f64 "
-                "is lacking where they are"
-            )
+        check_target(self)
 
     @property
     def splits_long_integers(self) -> bool:

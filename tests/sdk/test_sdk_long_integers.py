@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from long_integers import GPU, GUARDED, LONG, PLAIN, RICH, check, longs, of_expression, split
 
-from xlac_sdk.backend import Device, MemoryPlace
 from xlac_sdk.conformance import cases
 from xlac_sdk.conformance.values import arguments, special
+from xlac_sdk.device import Device, MemoryPlace
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.plan import LaunchPlanner
 from xlac_sdk.interpreter.kernels import run_kernel

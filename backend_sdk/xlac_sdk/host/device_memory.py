@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from xlac_sdk.backend import Device, MemoryPlace
+from xlac_sdk.device import Device, MemoryPlace
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.programs.program import Stamp
 from xlac_sdk.source import Diagnostic, LimitError

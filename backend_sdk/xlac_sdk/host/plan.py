@@ -4,6 +4,7 @@ resolved.
 A plan is made once for each set of sizes and cached (`LaunchPlans`). Loops of known length are
 unrolled in it, unless it becomes long; control flow that depends on numbers in memory (`while`,
 branches, stamps) is one call that waits for the device, reads them, and runs a plan of its own.
+Launches and copies that follow each other may become one call, on a device that records them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
-from xlac_sdk.backend import Device, MemoryPlace
+from xlac_sdk.device import Device, MemoryPlace
 from xlac_sdk.dims import evaluate
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host import stopping
@@ -42,6 +44,9 @@ KEPT = 1 << 15  # the most calls in all cached plans of a program
 # values of enclosing loops' counters, and of the call's sizes, by name
 Counters = Mapping[str, int]
 Planned = Callable[[], object]
+# a call, and whether it is a launch or a copy with bound arguments: the same work for the device
+# whenever it is made
+_Call = tuple[Planned, bool]
 NOTHING: Mapping[Slot, MemoryPlace] = {}
 
 
@@ -80,8 +85,7 @@ class LaunchPlanner:
             (n for n, step in enumerate(program.steps) if changes_state(step)), len(program.steps)
         )
         return LaunchPlan(
-            tuple(self.steps(program.steps[:first], counters)),
-            tuple(self.steps(program.steps[first:], counters)),
+            self.steps(program.steps[:first], counters), self.steps(program.steps[first:], counters)
         )
 
     def place(self, argument: Argument, counters: Counters) -> MemoryPlace:
@@ -93,34 +97,43 @@ class LaunchPlanner:
         base = self.lent.get(argument.slot) or self.places[argument.slot]
         return base.plus(moved * argument.slot.dtype.nbytes)
 
-    def steps(self, steps: Sequence[Step], counters: Counters) -> Iterator[Planned]:
+    def steps(self, steps: Sequence[Step], counters: Counters) -> tuple[Planned, ...]:
         """The calls that execute steps."""
+        made: list[Planned] = []
+        for bound, calls in groupby(self._calls(steps, counters), key=lambda call: call[1]):
+            planned = [call for call, _ in calls]
+            made += self.device.recorded(planned) if bound else planned
+        return tuple(made)
+
+    def _calls(self, steps: Sequence[Step], counters: Counters) -> Iterator[_Call]:
+        """The call of each step, or the calls of loops and choices."""
         for step in steps:
             if isinstance(step, Launch | Copy | Call) and self._uses_lent(step):
-                yield partial(self._at_once, step, counters)
+                yield partial(self._at_once, step, counters), False
                 continue
             match step:
                 case Launch(kernel=kernel):
                     given = _sizes(step, counters)
-                    yield self.device.prepare(kernel, self._all(step, counters), given)
+                    yield self.device.prepare(kernel, self._all(step, counters), given), True
                 case Copy(target=target, source=source, count=count):
                     nbytes = evaluate(count, counters) * source.slot.dtype.nbytes
                     if nbytes:
                         ends = self.place(target, counters), self.place(source, counters)
-                        yield partial(self.device.copy, *ends, nbytes)
+                        yield partial(self.device.copy, *ends, nbytes), True
                 case Repeat():
                     yield from self._repeat(step, counters)
                 case While():
-                    yield self._while(step, counters)
+                    yield self._while(step, counters), False
                 case Branch():
-                    yield self._branch(step, counters)
+                    yield self._branch(step, counters), False
                 case Choice():
-                    yield from self.steps(step.path(counters), counters)
+                    yield from self._calls(step.path(counters), counters)
                 case Stamp(log=log):
                     start, offset = self.place(log, counters), evaluate(log.offset, counters)
-                    yield partial(stamp, self.device, step, start, offset)
+                    yield partial(stamp, self.device, step, start, offset), False
                 case Call():
-                    yield partial(self.device.call, step.at(counters), self._all(step, counters))
+                    call = partial(self.device.call, step.at(counters), self._all(step, counters))
+                    yield call, False
 
     def _uses_lent(self, step: Step) -> bool:
         return bool(self.lent) and not self.lent.keys().isdisjoint(touched((step,)))
@@ -142,25 +155,25 @@ class LaunchPlanner:
     def _all(self, step: Launch | Call, counters: Counters) -> tuple[MemoryPlace, ...]:
         return tuple(self.place(argument, counters) for argument in step.arguments)
 
-    def _repeat(self, step: Repeat, counters: Counters) -> Iterator[Planned]:
+    def _repeat(self, step: Repeat, counters: Counters) -> Iterator[_Call]:
         """A loop of known length: unrolled or, if that is long, one call that plans each
         iteration.
         """
         count, counter = evaluate(step.count, counters), step.counter
         if count * length(step.body, counters) <= UNROLLED:
             for number in range(count):
-                yield from self.steps(step.body, {**counters, counter: number})
+                yield from self._calls(step.body, {**counters, counter: number})
             return
 
         def turns() -> None:
             for number in range(count):
-                run(tuple(self.steps(step.body, {**counters, counter: number})))
+                run(self.steps(step.body, {**counters, counter: number}))
 
-        yield turns
+        yield turns, False
 
     def _while(self, step: While, counters: Counters) -> Planned:
-        condition = tuple(self.steps(step.condition, counters))
-        body = tuple(self.steps(step.body, counters))
+        condition = self.steps(step.condition, counters)
+        body = self.steps(step.body, counters)
         flag, dtype = self.place(step.flag, counters), step.flag.slot.dtype
 
         def turns() -> None:
@@ -178,7 +191,7 @@ class LaunchPlanner:
             number = read(self.device, index, step.index.slot.dtype)
             number = number if 0 <= number < len(step.branches) else len(step.branches) - 1
             if number not in planned:
-                planned[number] = tuple(self.steps(step.branches[number], counters))
+                planned[number] = self.steps(step.branches[number], counters)
             run(planned[number])
 
         return chosen

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xlac_sdk.backend import Device, MemoryPlace
+from xlac_sdk.device import Device, MemoryPlace
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
 from xlac_sdk.host.device_memory import fetch, send

@@ -12,6 +12,7 @@ from xlac_sdk.kernel_ir.grid import grid
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.rewrite import aligned
 from xlac_sdk.lowering.alignment import alignments
+from xlac_sdk.lowering.copies import copies_as_kernels
 from xlac_sdk.lowering.legalize import legalize, placed
 from xlac_sdk.lowering.long_integers.split import split_long_integers, with_long_integers
 from xlac_sdk.lowering.spread import THREADS, spread
@@ -22,7 +23,8 @@ from xlac_sdk.target import Target
 
 
 def grids(program: Program, target: Target) -> Program:
-    """The program with each kernel legalized and spread. On a processor a work-item runs as many
+    """The program with each kernel legalized and spread, and copies that the device cannot make as
+    kernels. On a processor a work-item runs as many
     iterations as are worth a task, on a GPU each iteration is a thread. The alignment of parameters
     is that in every launch. Raises UnsupportedError for a kernel beyond the target's limits, with
     its operations.
@@ -31,7 +33,9 @@ def grids(program: Program, target: Target) -> Program:
     known = with_long_integers(target) if target.splits_long_integers else target
     gpu = target.device == "gpu"
     threads = min(THREADS, target.block_threads or THREADS) if gpu else 1
-    starts = alignments(program, partial(_start, target.storage_alignment))
+    start = partial(_start, target.storage_alignment)
+    program = copies_as_kernels(program, target.copy_alignment, start)
+    starts = alignments(program, start)
 
     def launchable(kernel: Kernel) -> Kernel:
         least = (min(b.align, n) for b, n in zip(kernel.parameters, starts[kernel], strict=True))

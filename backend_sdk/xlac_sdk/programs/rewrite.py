@@ -35,6 +35,11 @@ def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Progra
             (replace(step, kernel=changed[step.kernel]),) if isinstance(step, Launch) else (step,)
         )
 
+    return with_leaves(program, visit)
+
+
+def with_leaves(program: Program, visit: Callable[[Step], Steps]) -> Program:
+    """The program with each leaf step of each entry replaced by the result of `visit`."""
     entries = program.entries
     if entries is not None:
         entries = replace(

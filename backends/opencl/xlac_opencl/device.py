@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xlac_opencl.dialect import OPENCL
-from xlac_sdk.backend import CopyEnd, MemoryPlace, Places, Sizes
+from xlac_sdk.device import CopyEnd, MemoryPlace, Places, Sizes
 from xlac_sdk.host.device_memory import out_of_memory
 from xlac_sdk.host.plan import Planned
 from xlac_sdk.host.ports.bound_device import BoundDevice

@@ -15,7 +15,8 @@ from typing import Any
 
 from jinja2 import Template
 
-from xlac_sdk.backend import Backend, Device, Executable, MemoryPlace
+from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.device import CopyEnd, Device, MemoryPlace
 from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.catomics import WordSwaps
 from xlac_sdk.emit.ctext import C99
@@ -116,9 +117,7 @@ class BoardDevice(Device):
         self.send("alloc", number, nbytes)
         return number
 
-    def copy(
-        self, target: MemoryPlace | memoryview, source: MemoryPlace | memoryview, nbytes: int
-    ) -> None:
+    def copy(self, target: CopyEnd, source: CopyEnd, nbytes: int) -> None:
         if isinstance(target, memoryview):
             assert isinstance(source, MemoryPlace)
             self.send("read", tuple(source), nbytes)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from xlac_sdk.backend import Device, MemoryPlace
+from xlac_sdk.device import Device, MemoryPlace
 from xlac_sdk.host.device_c.driver import HostDriver
 from xlac_sdk.kernel_ir.kernel import Kernel
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from jinja2 import Template
 
-from xlac_sdk.backend import Backend, Device, Executable, MemoryPlace
+from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.device import CopyEnd, Device, MemoryPlace
 from xlac_sdk.emit.catomics import WordSwaps
 from xlac_sdk.emit.ctext import C99
 from xlac_sdk.emit.module import module_text
@@ -80,9 +81,7 @@ class SlateDevice(Device):
         self.slates[number] = ctypes.create_string_buffer(nbytes + self.alignment)
         return number, "slate"
 
-    def copy(
-        self, target: MemoryPlace | memoryview, source: MemoryPlace | memoryview, nbytes: int
-    ) -> None:
+    def copy(self, target: CopyEnd, source: CopyEnd, nbytes: int) -> None:
         self._bytes(target)[:nbytes] = bytes(self._bytes(source)[:nbytes])
 
     def launch(

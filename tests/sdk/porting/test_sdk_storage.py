@@ -14,8 +14,8 @@ from slate_port import SlateBackend, SlateDevice
 
 from xlac.driver import executable, lower
 from xlac.frontends.loader import load
-from xlac_sdk.backend import CopyEnd, MemoryPlace
 from xlac_sdk.conformance import cases, check
+from xlac_sdk.device import CopyEnd, MemoryPlace
 from xlac_sdk.dtypes import Array
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.grids import grids
@@ -138,3 +138,39 @@ def test_the_host_copies_where_it_sees_the_memory(
     for case in [case for case in cases(target) if case.group == group][:12]:
         wrong = [o.detail for o in check(case, backend, target) if o.status != "passed"]
         assert not wrong, "\n".join(wrong)
+
+
+def odd(end: MemoryPlace | memoryview, nbytes: int) -> bool:
+    return isinstance(end, MemoryPlace) and bool((end.offset | nbytes) % 16)
+
+
+class WideSlate(SlateDevice):
+    """A slate that copies 16 bytes at a time on the device."""
+
+    copied = 0
+
+    def copy(self, target: CopyEnd, source: CopyEnd, nbytes: int) -> None:
+        if isinstance(target, MemoryPlace) and isinstance(source, MemoryPlace):
+            assert not odd(target, nbytes) and not odd(source, nbytes)
+            type(self).copied += 1
+        super().copy(target, source, nbytes)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")
+def test_copies_that_a_device_cannot_make_are_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every element type, at any place, of known and open sizes, in loops."""
+    monkeypatch.setattr(slate_port, "SlateDevice", WideSlate)
+    backend = SlateBackend()
+    target = replace(backend.target(Request()), copy_alignment=16)
+    for case in [case for case in cases(target) if case.group == "steps"]:
+        wrong = [o.detail for o in check(case, backend, target) if o.status != "passed"]
+        assert not wrong, "\n".join(wrong)
+    assert WideSlate.copied  # those that it can make are its own
+
+
+def test_a_device_that_copies_bytes_copies() -> None:
+    (case,) = (c for c in cases(TARGET) if c.name == "arguments that move with a loop")
+    names = [k.name for k in grids(case.program, TARGET).kernels]
+    wide = [k.name for k in grids(case.program, replace(TARGET, copy_alignment=4)).kernels]
+    wider = [k.name for k in grids(case.program, replace(TARGET, copy_alignment=8)).kernels]
+    assert names == wide and wider == [*names, "copy_f32"]

@@ -16,8 +16,9 @@ from host_programs import HostProgram
 from hosted_slate import HostedSlate
 from one_thread import OneThread, one_thread
 
-from xlac_sdk.backend import Backend, Device, Executable
+from xlac_sdk.backend import Backend, Executable
 from xlac_sdk.conformance import ConformanceCase, cases
+from xlac_sdk.device import Device
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host.runner import Runner
 from xlac_sdk.programs.program import Program

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from xlac_sdk.backend import Device, Places, Sizes
+from xlac_sdk.device import Device, Places, Sizes
 from xlac_sdk.host.plan import Planned
 from xlac_sdk.kernel_ir.kernel import Kernel
 

@@ -8,7 +8,8 @@ from copy import copy
 from pathlib import Path
 from typing import ClassVar, Self
 
-from xlac_sdk.backend import Backend, Device, Executable
+from xlac_sdk.backend import Backend, Executable
+from xlac_sdk.device import Device
 from xlac_sdk.host.device_c.driver import HostDriver
 from xlac_sdk.host.device_c.package import text_package
 from xlac_sdk.host.package import Package, Packaging, Variants
