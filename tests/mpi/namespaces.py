@@ -51,7 +51,14 @@ class TwoHosts:
             *("--mca", "plm_rsh_agent", str(self.agent), "--mca", "btl", "tcp,self"),
             *("--mca", "btl_tcp_if_include", own, "--mca", "oob_tcp_if_include", own),
             *("--host", ",".join(f"{host}:{count}" for host in HOSTS)),
-            *("--map-by", "node", "-n", str(count)),
+            *(
+                "--map-by",
+                "node",
+                "--bind-to",
+                "none",
+                "-n",
+                str(count),
+            ),  # both count the same cores
         ]
         return ["ip", "netns", "exec", f"{self.name}-1", "mpirun", *given, *options]
 

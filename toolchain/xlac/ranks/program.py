@@ -21,6 +21,7 @@ from xlac.spmd.model import of_rank
 from xlac.spmd.partition import Partitioned
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.call_binding import as_input
+from xlac_sdk.programs.program import exchanges
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.hashing import blake2b
 from xlac_sdk.target import Target
@@ -42,6 +43,8 @@ class RankProgram:
     def digest(self) -> str:
         """Names the plan: ranks run together only where theirs are the same."""
         text = f"{self.plan.mesh}\n{show(self.plan.graph)}\n{sorted(self.plan.outputs.items())}"
+        started = exchanges(self.lowered.program.every_step)  # in one order on all ranks
+        text += f"\n{[(s.exchange.kind, s.exchange.axes, s.sent) for s in started]}"
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     def compiled(self, backend: Backend) -> Compiled:

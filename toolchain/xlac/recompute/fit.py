@@ -16,6 +16,7 @@ from xlac.memory.unplaced import Planner
 from xlac.recompute.limited_order import least_above
 from xlac.recompute.measure import Measured, in_order, measured
 from xlac.recompute.order import least_memory
+from xlac.recompute.overlap import overlapped
 from xlac.recompute.problem import usage
 from xlac.recompute.rebuild import rebuilt
 from xlac.recompute.reorder import in_less_memory
@@ -54,11 +55,14 @@ def fit_memory(
     state: Mapping[str, str],
     limit: MemoryLimit | None = None,
 ) -> tuple[Partition, Program]:
-    """A partition and its program, reordered where that saves memory, and fitted within the limit,
-    if any. `state` maps state tensors to the outputs that are their next values. Raises LimitError
-    where the limit cannot be met.
+    """A partition and its program, reordered where that saves memory, and where it hides
+    collectives, and fitted within the limit, if any. `state` maps state tensors to the outputs that
+    are their next values. Raises LimitError where the limit cannot be met.
     """
     groups, planned = in_less_memory(partition, planner(partition), planner, lowering, state)
+    hidden = overlapped(groups)
+    if hidden is not groups:
+        groups, planned = hidden, planner(hidden)
     program = planned.placed()
     if limit is None or limit.holds(program):
         return groups, program
