@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +85,12 @@ def built(spec: Path, folder: Path, *options: str) -> Manifest:
 
 
 def program(
-    folder: Path, manifest: Manifest, before: str = "", calls: int = 1, between: str = ""
+    folder: Path,
+    manifest: Manifest,
+    before: str = "",
+    calls: int = 1,
+    between: str = "",
+    flags: Sequence[str] = (),
 ) -> Path:
     """A program that calls the model of a folder some times, each rank with files of its parts.
     `before` and `between` are lines before the context is made, and before each call.
@@ -113,12 +118,12 @@ def program(
     source.write_text(
         "#define _POSIX_C_SOURCE 200809L\n" + text.replace("NAME", name), encoding="utf-8"
     )
-    return compiled(folder, name)
+    return compiled(folder, name, flags)
 
 
-def compiled(folder: Path, name: str) -> Path:
+def compiled(folder: Path, name: str, flags: Sequence[str] = ()) -> Path:
     """`main.c` and the C file of a model, built by mpicc without a warning."""
-    command = ["mpicc", *FLAGS, "main.c", f"{name}.c", "-lm", "-o", "main"]
+    command = ["mpicc", *FLAGS, *flags, "main.c", f"{name}.c", "-lm", "-o", "main"]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return folder / "main"

@@ -128,6 +128,8 @@ def two_hosts(folder: Path) -> Iterator[TwoHosts]:
             _ip("-n", f"{name}-{number}", "addr", "add", f"{host}/24", "dev", "wire")
             for device in ("lo", "wire"):
                 _ip("-n", f"{name}-{number}", "link", "set", device, "up")
+        for number in (1, 2):  # connections whose data nobody acknowledges end after 13 seconds
+            hosts._at(number, "sh", "-c", "echo 5 > /proc/sys/net/ipv4/tcp_retries2")
         yield hosts
     finally:
         hosts.end()

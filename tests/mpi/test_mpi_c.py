@@ -194,6 +194,17 @@ def test_weights_of_another_rank(spec: Path, tmp_path: Path) -> None:
     assert "the weights are not those that the model was built with [6]" in ran.stderr
 
 
+def test_a_rank_that_never_comes_to_init(spec: Path, tmp_path: Path) -> None:
+    """The others end their wait in the time that is stated."""
+    made = built(spec, tmp_path / "c", "--dim=batch=2", "--mesh", "data=2")
+    give(tmp_path / "c", made, {"x": np.zeros((2, 32), np.float32)})
+    late = (
+        "const double now = MPI_Wtime();\n    while (rank == 1) if (MPI_Wtime() - now > 8) exit(3);"
+    )
+    ran = started(program(tmp_path / "c", made, late, flags=["-DBIG_INIT_SECONDS=2"]), 4)
+    assert "other ranks did not come to a collective in time [18]" in ran.stderr
+
+
 def test_a_run_is_stopped_on_all_ranks(spec: Path, tmp_path: Path) -> None:
     """A rank that waits for one that was stopped sees its own stop."""
     made = built(spec, tmp_path / "c", "--dim=batch=2", "--mesh", "data=2")

@@ -27,7 +27,8 @@ from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import Totals, added, finite_only, is_finite, means
 from xlac.training.micro_batches import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
-from xlac.training.ranks.programs import RankTraining, programs_of
+from xlac.training.ranks.division import RankTraining
+from xlac.training.ranks.programs import programs_of
 from xlac.training.settings import ENDLESS, NO_LENGTH, rate_of, settings
 from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric

@@ -27,40 +27,39 @@ REFUSED = (
 def build_ranks(build: Build, mesh: str) -> None:
     """Writes the folder of a program that the ranks of a mesh run together."""
     from xlac.artefact import folders, writer
+    from xlac.cli import trained
     from xlac.driver import specialized
     from xlac.ranks.built import built_ranks
     from xlac.spec.load import TrainedSpec
     from xlac.spmd.model import mesh_of, parsed
+    from xlac.training.ranks.built import built_training
     from xlac_sdk.host.registry import find
-    from xlac_sdk.source import Diagnostic, UnsupportedError
 
     _check(build)
     sizes, choice = parsed(mesh), build.choice.with_options(checked=False)
+    wanted, backend = build.packaging(choice), find(choice.target)
+    _check_forms(backend, wanted.forms)
+    graphs, training = None, None
     try:
         model = open_model(choice)
     except TrainedSpec as spec:
-        problem = "--mesh builds one graph, and a spec that trains has three"
-        hint = "mpirun -n N xlac train … --mesh trains; build the spec that this one includes"
-        raise UnsupportedError(
-            Diagnostic("XL7812", problem, spec.diagnostics[0].span, hint)
-        ) from None
-    wanted, backend = build.packaging(choice), find(choice.target)
-    _check_forms(backend, wanted.forms)
+        trained.check(spec, backend, wanted, build)
+        graphs, training = trained.closed_graphs(spec, (), choice.options), spec.training
+        model = spec.model
     (target,) = machines(backend, choice, wanted, build.threads, build.small)
     folder = build.output or Path("out") / choice.spec.stem
     folders.written(folder.resolve())  # a folder that is not ours is refused before compiling
     source = writer.BuildSource.of(model, choice.spec, build.manifest_options(choice))
     ranks = mesh_of(model.ranks, sizes)
-    lowered, parts = built_ranks(
-        specialized(replace(model, allow_kernels=False)),
-        ranks,
-        backend,
-        target,
-        pipeline=choice.pipeline,
-        verify_each=choice.options.verify_each,
-        wanted=choice.wanted,
-        every=False,
-    )
+    options = {"pipeline": choice.pipeline, "verify_each": choice.options.verify_each}
+    options |= {"wanted": choice.wanted}
+    if graphs is not None and training is not None:
+        lowered, parts = built_training(
+            model.name, graphs, training.shard, ranks, backend, target, **options
+        )
+    else:
+        fixed = specialized(replace(model, allow_kernels=False))
+        lowered, parts = built_ranks(fixed, ranks, backend, target, every=False, **options)
     programs = announced(model.name, backend, [lowered])
     different = number_of(len(parts.programs), "set") + " of weights"
     click.echo(f"{number_of(ranks.ranks, 'rank')}, mesh {ranks}, {different}")

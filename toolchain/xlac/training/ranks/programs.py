@@ -5,7 +5,7 @@ its parts of those state tensors that are divided.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,18 @@ import numpy as np
 from xlac.codegen.schedules import document
 from xlac.driver import specialized
 from xlac.frontends.loader import load
-from xlac.ir.dims import Symbol, static
-from xlac.ir.graph import Graph, apply
+from xlac.ir.dims import static
 from xlac.ir.op import Array
-from xlac.model import MeshSection, Model, SaidSharding
-from xlac.ops.tensor.leaf import param
-from xlac.ops.walks import substituted
+from xlac.model import Model
 from xlac.options import CompileOptions
 from xlac.passes.pipeline import Pipeline
 from xlac.ranks.agreement import rank_0_first
 from xlac.ranks.program import RankProgram, rank_program
 from xlac.runtime.compiled import Compiled
 from xlac.spmd.mesh import Mesh, Sharding, assembled, part_of
-from xlac.spmd.model import DATA, mesh_of, of_rank, parsed
+from xlac.spmd.model import mesh_of, parsed
+from xlac.training.ranks.division import RankTraining, TrainingDivision
 from xlac.training.shared_state import TrainingPrograms
-from xlac.training.state import StateTensor
 from xlac_sdk.host.ranks.communicator import Communicator, current
 from xlac_sdk.host.registry import find
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
@@ -35,26 +32,6 @@ from xlac_sdk.support.counts import number_of
 
 TAKEN = ("target", "threads", "cpu", "triple", "arch", "precision", "schedules", "passes")
 """Options of a trainer that go with a mesh."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankTraining:
-    """How training is divided: the mesh, as text or as sizes by axis; the tensors of the state, and
-    what of them is held in parts along the mesh axis `data` (`optimizer`, `gradients`, `weights`).
-    """
-
-    mesh: str | Mapping[str, int]
-    tensors: Mapping[str, StateTensor]
-    shard: str | None
-
-    def is_divided(self, name: str) -> bool:
-        """Whether ranks along `data` hold parts of a tensor."""
-        tensor = self.tensors[name]
-        if tensor.learns:
-            return self.shard == "weights"
-        if tensor.transient:
-            return self.shard in ("gradients", "weights")
-        return self.shard is not None
 
 
 class RankTrainingPrograms(TrainingPrograms):
@@ -81,60 +58,20 @@ class RankTrainingPrograms(TrainingPrograms):
         self._precision = chosen.precision
         self._plans: dict[Compiled, RankProgram] = {}
         self._shapes = {name: static(one.type.shape) for name, one in among.tensors.items()}
-        asked = self._asked_shardings(models["step"])
-        self._shardings = {n: self._divided(n, axes, among) for n, axes in asked.items()}
-        # the weights that every step gathers, and how it then has them
-        self._gathering = {n: axes for n, axes in asked.items() if axes != self._shardings[n]}
-        self._gathering = {n: a for n, a in self._gathering.items() if among.tensors[n].learns}
-        said = section.params if section is not None else {}
-        fixed = {name: SaidSharding(axes) for name, axes in self._shardings.items()}
-        self._section = MeshSection(dict(self._mesh.axes), {**said, **fixed})
+        rank = self._ranks.rank
+        self._division = TrainingDivision.of(models["step"], among, self._mesh, rank, self._facts)
+        self._shardings = self._division.shardings
         self._gathered: dict[str, Array] = {}  # whole tensors, until the state changes
 
     @property
     def here(self) -> Communicator:
         return self._ranks
 
-    def _asked_shardings(self, step: Model) -> dict[str, Sharding]:
-        """How the state is divided by what the model says of its weights: as a step has it, for a
-        batch that all ranks share.
-        """
-        parts = self._mesh.sizes.get(DATA, 1)
-        sizes = {name: _multiple(symbol, parts) for name, symbol in step.dims.items()}
-        _, plan = of_rank(specialized(step, sizes), self._mesh, self._ranks.rank, self._facts)
-        return {name: plan.inputs[name] for name in self._shapes}
-
-    def _divided(self, name: str, sharding: Sharding, among: RankTraining) -> Sharding:
-        """The sharding of a tensor with `data` added to the first axis that has equal parts."""
-        used = {axis for names in sharding for axis in names}
-        if not among.is_divided(name) or self._mesh.sizes.get(DATA, 1) == 1 or DATA in used:
-            return sharding
-        for axis, (size, names) in enumerate(zip(self._shapes[name], sharding, strict=True)):
-            more = (*names, DATA)
-            if size and size % self._mesh.parts(more) == 0:
-                return (*sharding[:axis], more, *sharding[axis + 1 :])
-        return sharding
-
-    def _with_whole_weights(self, model: Model) -> Model:
-        """The model with weights gathered, once, where they are held in parts along `data`."""
-        if not self._gathering:
-            return model
-        whole = {
-            node: apply("shard", node, axes=tuple(names or None for names in self._gathering[n]))
-            for node in model.graph.inputs
-            if (n := param(node).name) in self._gathering
-        }
-        names = list(model.graph.outputs)
-        nodes = substituted(list(model.graph.outputs.values()), whole)
-        outputs = dict(zip(names, nodes, strict=True))
-        graph = Graph(model.graph.name, model.graph.inputs, outputs)
-        return replace(model, graph=graph)
-
     # ---- what the ancestor calls -------------------------------------------------------------
 
     def _made(self, kind: str, sizes: Mapping[str, int]) -> Compiled:
-        model = load(self._with_whole_weights(self.entries[kind].model), precision=self._precision)
-        model = specialized(replace(model, ranks=self._section, allow_kernels=False), sizes)
+        divided = self._division.of_entry(self.entries[kind].model)
+        model = specialized(load(divided, precision=self._precision), sizes)
 
         def work() -> tuple[RankProgram, Compiled]:
             made = rank_program(
@@ -239,10 +176,3 @@ def _communicator(mesh: Mesh) -> Communicator:
         hint = f"mpirun -n {mesh.ranks} xlac train … --mesh {mesh}"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
     return here
-
-
-def _multiple(symbol: Symbol, parts: int) -> int:
-    """A size near the usual one that has equal parts, where the bounds permit one."""
-    step = int(np.lcm(symbol.multiple_of, parts))
-    size = max(symbol.opt // step, 1) * step
-    return size if symbol.min <= size <= symbol.max else symbol.opt
