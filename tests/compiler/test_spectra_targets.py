@@ -13,7 +13,7 @@ import xlac
 from xlac.ir.op import Array
 from xlac.ops.error_bounds import COMPLEX, RESIDUALS
 
-EIGH = RESIDUALS["eigh"][0].factor
+EIGH, SVD = (RESIDUALS[name][0].factor for name in ("eigh", "svd"))
 RNG = np.random.default_rng(8)
 GLUE = np.tile([1] * 7 + [1e-8], 100)
 
@@ -65,7 +65,7 @@ SYMMETRIC: Mapping[str, Make] = {
 
 def judged(name: str, a: Array, values: Array, vectors: Array, limit: float) -> None:
     """Asserts that vectors are orthogonal, and the residual small, both within a limit."""
-    if name in ("NaN", "infinite"):
+    if not np.isfinite(a).all():
         assert np.isnan(values).all() and np.isnan(vectors).all()
         return
     scale = float(np.abs(a).max()) or 1.0
@@ -124,3 +124,81 @@ def test_hard_hermitian_matrices(dtype: type, size: int) -> None:
 def test_few_numbers(shape: tuple[int, ...]) -> None:
     values, vectors = xlac.jit(lambda a: xlac.eigh(a))(np.full(shape, 7.0))
     assert np.shape(values) == shape[:-1] and np.shape(vectors) == shape
+
+
+GENERAL: Mapping[str, Make] = {
+    **SYMMETRIC,
+    "orthogonal": lambda n: unitary(n, False),
+    "rank one": lambda n: np.outer(RNG.normal(size=n), RNG.normal(size=n)),
+    "half the rank": lambda n: normal(n)[:, : n // 2] @ normal(n)[: n // 2],
+    "shift": lambda n: np.eye(n, k=1),
+    "triangle": lambda n: np.triu(np.ones((n, n))),
+    "Kahan": lambda n: 0.9 ** np.arange(n)[:, None] * (1.4 * np.eye(n) - 0.4 * np.tri(n).T),
+    "graded rows": lambda n: normal(n) * 10.0 ** -np.arange(n)[:, None],
+    "graded columns": lambda n: normal(n) * 10.0 ** -np.arange(n),
+    "geometric values": lambda n: unitary(n, False) @ with_values(10.0 ** -(np.arange(n) / 2)),
+    "some columns": lambda n: normal(n) * (np.arange(n) % 2),
+    "normal once more": normal,
+}  # fmt: skip
+
+
+def decomposed(name: str, a: Array, u: Array, s: Array, v: Array, limit: float) -> None:
+    """Asserts that vectors are orthogonal, and the residual small, both within a limit; v as
+    rows.
+    """
+    if not np.isfinite(a).all():
+        assert all(np.isnan(x).all() for x in (u, s, v))
+        return
+    scale = float(np.abs(a).max()) or 1.0
+    a, s = a / scale, s.astype(np.float64) / scale
+    count = len(s)
+    rest = (u[:, :count] * s) @ v[:count] - a
+    assert np.linalg.norm(rest) <= limit * np.linalg.norm(a), name
+    for rows in (np.conj(u.T), v):
+        off = np.linalg.norm(rows @ np.conj(rows.T) - np.eye(len(rows)))
+        assert off <= limit, name
+    assert (s >= 0).all() and (np.diff(s) <= 0).all(), name
+    exact = np.linalg.svd(a, compute_uv=False)
+    assert np.abs(s - exact).max() <= limit * exact[0], name
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "shape", "full"),
+    [
+        ("cpu", np.float32, (40, 40), True), ("cpu", np.float64, (40, 40), False),
+        ("cpu", np.float64, (2, 2), True), ("cpu", np.float32, (70, 70), False),
+        ("cpu", np.float64, (33, 17), True), ("cpu", np.float32, (9, 20), False),
+        ("c", np.float32, (17, 17), True), ("c", np.float64, (33, 33), False),
+        ("reference", np.float64, (3, 3), True),
+    ],
+)  # fmt: skip
+@pytest.mark.sampled(3)
+def test_hard_general_matrices(
+    target: str, dtype: type, shape: tuple[int, int], full: bool
+) -> None:
+    rows, columns = shape
+    a = np.stack([make(max(shape))[:rows, :columns] for make in GENERAL.values()]).astype(dtype)
+    f = xlac.jit(lambda a: xlac.svd(a, full_matrices=full), target=target)
+    u, s, v = map(np.asarray, f(a))
+    limit = SVD * min(shape) * float(np.finfo(dtype).eps)
+    for number, name in enumerate(GENERAL):
+        wide = [x[number].astype(np.float64) for x in (a, u, s, v)]
+        decomposed(name, wide[0], wide[1], wide[2], wide[3], limit)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 40), (np.float64, 17)])
+def test_hard_complex_matrices(dtype: type, size: int) -> None:
+    values = {
+        "unitary": np.ones(size),
+        "half the rank": np.arange(size) % 2 * 1.0,
+        "geometric": 10.0 ** -(np.arange(size) / 2),
+    }
+    whole = np.stack([(unitary(size, True) * s) @ unitary(size, True) for s in values.values()])
+    pairs = np.stack([whole.real, whole.imag], -1).astype(dtype)
+    found = xlac.jit(lambda a: xlac.svd(a, complex=True))(pairs)
+    u, s, v = (np.asarray(x, np.float64) for x in found)
+    limit = COMPLEX * SVD * size * float(np.finfo(dtype).eps)
+    for number, name in enumerate(values):
+        made = (x[number].astype(np.float64) for x in (pairs, u, v))
+        a, left, right = (x[..., 0] + 1j * x[..., 1] for x in made)
+        decomposed(name, a, left, s[number], right, limit)

@@ -165,12 +165,6 @@ def largest(parts: tuple[Node, ...]) -> Node:
     return build.select(build.compare(most, "eq", 0.0), 1.0, most)
 
 
-def scaled_down(a: Node) -> tuple[Node, Node]:
-    """Matrices divided by their largest magnitudes, and these, (…, 1, 1): 1 where all are 0."""
-    most = largest((a,))
-    return build.div(a, most), most
-
-
 def only_finite(x: Node, scale: Node) -> Node:
     """x, or NaN for matrices whose largest magnitude `scale` is not finite."""
     known = build.apply1("isfinite", scale)

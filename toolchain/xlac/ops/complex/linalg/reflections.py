@@ -188,35 +188,3 @@ def turned(packed: Numbers, taus: Numbers) -> Numbers:
         for w, q in zip(cut(whole, last - 2, 1, rows), inner, strict=True)
     )
     return tuple(build.concat([f, b], last - 2) for f, b in zip(first, below, strict=True))
-
-
-def bidiagonal(a: Numbers) -> tuple[Numbers, Node, Numbers]:
-    """U (…, m, m), B (…, m, n), V (…, n, n) with a = U B V*, of which B is real and is 0 but on its
-    diagonal and that above it; for m ≥ n.
-    """
-    rows, columns = sizes(a)
-    last, batch, count = rank(a), a[0].shape[:-2], len(a)
-
-    def unit(size: int) -> Numbers:
-        shape = (*batch, size, size)
-        return real(build.cast(on_diagonal(shape), a[0].type.dtype), a)
-
-    def step(*carried: Node) -> list[Node]:
-        a, u, v = (carried[n * count : (n + 1) * count] for n in range(3))
-        number = carried[3 * count]
-        left = reflection(entry(a, last - 1, number), number)
-        a, u = left.adjoint_times(a), left.after(u)
-        row = conjugate(entry(a, last - 2, number))
-        right = reflection(row, build.add(number, 1))  # of nothing in the last column
-        return [*right.after(a), *u, *right.after(v)]
-
-    if not columns:
-        return unit(rows), a[0], unit(0)
-    found = over(columns, step, (*a, *unit(rows), *unit(columns)), ())
-    made = [tuple(pick(found, n * count + k) for k in range(count)) for n in range(3)]
-    b = made[0][0]
-    line, place = (build.iota(b.shape, last - k) for k in (2, 1))
-    kept = build.apply1(
-        "or", build.compare(line, "eq", place), build.compare(build.add(line, 1), "eq", place)
-    )
-    return made[1], build.select(kept, b, 0.0), made[2]

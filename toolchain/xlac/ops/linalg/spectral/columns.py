@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Node
+from xlac.ir.op import Array
 from xlac.ops import build
 from xlac.ops.linalg.matrices import epsilon
 from xlac_sdk.dtypes import DType
@@ -32,11 +33,14 @@ def padded(x: Node, size: int) -> Node:
     return build.pad(x, 0.0, [0] * (axis + 1), [0] * axis + [size - known])
 
 
+def apart(count: int) -> Array:
+    """`count` numbers from 0 to less than 0.125, all different."""
+    return np.arange(count) / (8 * max(count, 1))
+
+
 def extra(like: Node, count: int, first: float) -> Node:
-    """`count` numbers of less than 0.125 above `first`, all different, for each of a batch
-    (…, n).
-    """
-    numbers = (first + np.arange(count) / (8 * max(count, 1))).astype(like.type.dtype.numpy)
+    """`count` numbers from `first` on, all different, for each of a batch (…, n)."""
+    numbers = (first + apart(count)).astype(like.type.dtype.numpy)
     return build.broadcast_to(build.as_node(numbers), (*like.shape[:-1], count))
 
 
