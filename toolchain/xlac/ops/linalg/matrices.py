@@ -20,7 +20,7 @@ from xlac.ops.tensor.gather import Gather
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
-COLUMNS = 32  # of a panel that is factored column by column
+COLUMNS = 16  # of a panel that is factored column by column
 
 
 WIDE = frozenset({DType.F32, DType.F64})

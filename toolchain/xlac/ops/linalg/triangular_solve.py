@@ -26,7 +26,7 @@ from xlac.ops.linalg.matrices import (
 from xlac.ops.linalg.matrix_operation import MatrixOperation
 from xlac_sdk.dtypes import DType
 
-ROWS = 32  # rows of a block, solved one by one
+ROWS = 16  # rows of a block, solved one by one
 
 
 @declare
