@@ -76,3 +76,26 @@ def lu_solved(packed: Numbers, order: Node, b: Numbers) -> Numbers:
     rows = each(lambda x: gathered(x, order), b)
     half = triangular_solved(packed, rows, unit=True)
     return triangular_solved(packed, half, lower=False)
+
+
+def symmetric_eigen(a: Numbers, lower: bool) -> tuple[Node, Numbers]:
+    """The results of `eigh`, one node."""
+    if len(a) == 1:
+        values, vectors = _several(build.apply("eigh", a[0], lower=lower))
+        return values, (vectors,)
+    values, vectors = _several(build.apply("eigh", as_pairs(a), lower=lower, complex=True))
+    return values, of_pairs(vectors)
+
+
+def singular_values(a: Numbers, full: bool) -> tuple[Numbers, Node, Numbers]:
+    """The results of `svd`, one node."""
+    if len(a) == 1:
+        u, s, v = _several(build.apply("svd", a[0], full_matrices=full))
+        return (u,), s, (v,)
+    u, s, v = _several(build.apply("svd", as_pairs(a), full_matrices=full, complex=True))
+    return of_pairs(u), s, of_pairs(v)
+
+
+def _several(found: Node | tuple[Node, ...]) -> tuple[Node, ...]:
+    assert isinstance(found, tuple)
+    return found

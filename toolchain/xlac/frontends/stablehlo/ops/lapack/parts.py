@@ -19,6 +19,7 @@ from xlac.frontends.stablehlo.values import TypedTensor, Value
 from xlac.ops import build
 from xlac.ops.complex.linalg import reflections, spectra, systems, tridiagonal
 from xlac.ops.complex.linalg.numbers import Numbers, adjoint, diagonal, each, rank, select, swapped
+from xlac.ops.linalg.matrix_operation import singular_values, symmetric_eigen
 
 
 def _complex(site: OperationSite, number: int) -> Numbers:
@@ -104,7 +105,7 @@ def heevd(site: OperationSite) -> Built:
     site.takes(1)
     report = site.results(3)[2]
     letter(site, "mode", "NV")
-    values, vectors = spectra.eigh(_complex(site, 0), letter(site, "uplo", "LU") == "L")
+    values, vectors = symmetric_eigen(_complex(site, 0), letter(site, "uplo", "LU") == "L")
     wrong = unknown(values, report)
     return [_value(site, vectors), _value(site, (values,)), TypedTensor(report.element, (wrong,))]
 
@@ -113,7 +114,7 @@ def gesdd(site: OperationSite) -> Built:
     """The overwritten matrix, singular values, vectors, and 1 where they were not found."""
     site.takes(1)
     a = _complex(site, 0)
-    u, s, v, wrong = singular(site, lambda full: spectra.svd(a, full))
+    u, s, v, wrong = singular(site, lambda full: singular_values(a, full))
     report = TypedTensor(site.results(5)[4].element, (wrong,))
     return [_value(site, a), _value(site, (s,)), _value(site, u), _value(site, v), report]
 

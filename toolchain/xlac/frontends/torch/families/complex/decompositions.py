@@ -9,7 +9,7 @@ from xlac.frontends.torch.table import AtenCall
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.complex import arithmetic
-from xlac.ops.complex.linalg import reflections, spectra
+from xlac.ops.complex.linalg import reflections
 from xlac.ops.complex.linalg.numbers import (
     Numbers,
     adjoint,
@@ -26,6 +26,7 @@ from xlac.ops.complex.linalg.numbers import (
     swapped,
 )
 from xlac.ops.complex.parts import Parts, hypot
+from xlac.ops.linalg.matrix_operation import singular_values, symmetric_eigen
 
 
 def _multiplied(x: Parts) -> Parts:
@@ -108,7 +109,7 @@ def eigh(
     call: AtenCall, A: ComplexTensor, UPLO: str = "L", compute_v: bool = True
 ) -> tuple[Node, ComplexTensor]:
     """Eigenvalues, and eigenvectors or an empty tensor."""
-    values, vectors = spectra.eigh(A.parts, UPLO.upper() == "L")
+    values, vectors = symmetric_eigen(A.parts, UPLO.upper() == "L")
     return values, tensor(vectors) if compute_v else empty(call, 1)
 
 
@@ -121,7 +122,7 @@ def svd(
     driver: str | None = None,
 ) -> tuple[ComplexTensor, Node, ComplexTensor]:
     """Singular values, and vectors or empty tensors."""
-    u, s, v = spectra.svd(A.parts, full_matrices and compute_uv)
+    u, s, v = singular_values(A.parts, full_matrices and compute_uv)
     return (tensor(u), s, tensor(v)) if compute_uv else (empty(call, 0), s, empty(call, 2))
 
 
@@ -138,10 +139,10 @@ def pinv(
     if 0 in self.shape:
         return empty(call, 0)
     if hermitian:
-        values, right = spectra.eigh(self.parts, True)
+        values, right = symmetric_eigen(self.parts, True)
         left = adjoint(right)
     else:
-        u, values, vh = spectra.svd(self.parts, False)
+        u, values, vh = singular_values(self.parts, False)
         left, right = adjoint(u), adjoint(vh)
     inverse = inverses(call, values, max(rows, columns), atol, rtol)
     across = build.reshape(inverse, (*inverse.shape[:-1], 1, inverse.shape[-1]))
