@@ -206,3 +206,17 @@ def _reads(kernel: Kernel) -> int:
     from accesses import elements_read
 
     return sum(elements_read(kernel).values())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 9), (3, 40), (40, 3), (5, 300), (300, 5), (70, 70)])
+def test_a_result_of_a_row_is_not_written_over_what_its_threads_read(
+    shape: tuple[int, int], axis: int
+) -> None:
+    """A scale of each row is read by all threads of the row, and dies where a new one is stored."""
+    x, other = param("x", shape), param("other", shape)
+    scale = apply("reduce_max", apply("abs", other), axis=axis, keepdims=True)
+    new = apply(
+        "exp", apply("div", scale, apply("reduce_max", apply("abs", x), axis=axis, keepdims=True))
+    )
+    agree(apply("mul", apply("cumsum", apply("mul", x, new), axis=1 - axis), new))

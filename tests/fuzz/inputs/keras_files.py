@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import numpy as np
 from harness.target import NUMBERS, ROOT, Target
 
 from xlac.frontends.keras import load
@@ -34,6 +35,10 @@ def seeds() -> Iterator[bytes]:
     from keras_writer import EXPECTED, archived, names
 
     yield from (bytes(array) for array in EXPECTED.by_case["whole"].values())
+    with np.load(ROOT / "tests" / "keras" / "keras2.npz") as recorded:
+        for name in recorded.files:
+            if name.endswith(("/h5", "/keras")):
+                yield bytes(recorded[name])
     with tempfile.TemporaryDirectory() as folder:
         for name in names():
             file = Path(folder) / "model.keras"

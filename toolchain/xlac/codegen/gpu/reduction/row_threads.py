@@ -20,6 +20,7 @@ from xlac.codegen.schedules.gpu.reduction import (
     GpuSplitReductionSchedule,
 )
 from xlac.ir.dims import Dim, ceil_div, divisor, upper_bound, volume
+from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr
@@ -80,6 +81,15 @@ class RowThreads(ReductionValues):
 
     def _counters(self, row: Expr) -> dict[Run, Expr]:
         return unravelled(self.builder, row, self.kept)
+
+    def in_place(self) -> list[tuple[Node, Node]]:
+        """Without results of whole rows where several threads share a row: the one that writes such
+        a result may be ahead of others that read the operand.
+        """
+        pairs = super().in_place()
+        if self.width == 1:
+            return pairs
+        return [pair for pair in pairs if pair[0] not in self.plan.results]
 
     def _is_long(self) -> bool:
         """Whether a thread has so many vectors of a row that it sums them in blocks."""
