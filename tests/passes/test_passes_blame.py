@@ -49,6 +49,13 @@ graph:
   y: exp(norm)
 outputs: [y]
 """
+SCALAR = """xlac: 1
+model: small
+inputs: {x: "f32[3, 4]", scale: "f32[]"}
+graph:
+  y: exp(x * scale)
+outputs: [y]
+"""
 LOOP = """xlac: 1
 model: looped
 inputs: {x: "f32[5, 4]"}
@@ -149,6 +156,14 @@ def test_a_wrong_kernel_is_named_with_its_nodes(
         and "fused" not in found
         and "small.yaml:8:6): exp" in found
     )
+
+
+def test_a_wrong_kernel_that_reads_a_scalar_is_named(
+    bisected: Bisected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil_schedules(monkeypatch, Primitive.EXP, lambda group: True)
+    found = bisected(SCALAR)
+    assert found.startswith("wrong kernel") and "small.yaml:5:6): exp" in found
 
 
 def test_a_wrong_kernel_in_a_loop_is_named(

@@ -69,9 +69,8 @@ def read(text: str, name: str) -> Array | UntypedNumbers:
     try:
         values = [_number(v) for v in re.split(r"[,\s]+", match["values"].strip("[] \n")) if v]
         array = as_array(values, dtype, name)
-        return np.ascontiguousarray(
-            np.broadcast_to(array.reshape(() if array.size == 1 else shape), shape)
-        )
+        whole = np.broadcast_to(array.reshape(() if array.size == 1 else shape), shape)
+        return np.array(whole, order="C")
     except ValueError as error:
         raise SourceError(Diagnostic("XL6005", f"array for '{name}': {error}")) from None
 

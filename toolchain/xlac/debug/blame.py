@@ -213,7 +213,7 @@ def _alone(
     also its weights.
     """
     alone, read = group_alone(group, constants)
-    return alone, {name: np.ascontiguousarray(values[node][0]) for name, node in read.items()}
+    return alone, {name: np.asarray(values[node][0], order="C") for name, node in read.items()}
 
 
 def _entered(
@@ -252,7 +252,7 @@ def _entered(
 def _interpreted(program: Program, given: Mapping[str, Array]) -> dict[str, Array]:
     outputs = {s.name: np.empty(s.extents({}), s.dtype.numpy) for s in program.outputs}
     Interpreter(program).run(
-        {s.name: np.ascontiguousarray(given[s.name]) for s in program.inputs}, outputs
+        {s.name: np.asarray(given[s.name], order="C") for s in program.inputs}, outputs
     )
     return outputs
 

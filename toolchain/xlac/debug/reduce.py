@@ -161,7 +161,7 @@ def resized(case: FailingCase, size: int, smaller: int) -> FailingCase:
             new[node] = Node.of(op, *given, origin=node.origin)
         if isinstance(node.op, Param):
             arrays = weights if node.op.kind == "weight" else inputs
-            arrays[node.op.name] = np.ascontiguousarray(scaled(np.asarray(arrays[node.op.name])))
+            arrays[node.op.name] = np.asarray(scaled(np.asarray(arrays[node.op.name])), order="C")
     outputs = {name: new[node] for name, node in case.graph.outputs.items()}
     return FailingCase(
         Graph(case.graph.name, tuple(new[i] for i in case.graph.inputs), outputs), inputs, weights

@@ -62,7 +62,7 @@ class RankProgram:
             return given
         type, sharding = self.inputs[name], self.plan.inputs[name]
         array = as_input(name, type.dtype, type.shape, given)
-        return np.ascontiguousarray(part_of(array, self.plan.mesh, self.rank, sharding))
+        return np.asarray(part_of(array, self.plan.mesh, self.rank, sharding), order="C")
 
     def whole_output(self, name: str, parts: Mapping[int, Array]) -> Array:
         """An output from the parts of ranks, by number."""

@@ -208,7 +208,7 @@ class LayerCall:
             self.fail(f"its weight '{name}' has shape {list(array.shape)}, and should [{wanted}]")
         if array.dtype.kind == "f":
             array = array.astype(self.dtype.numpy, copy=False)
-        kept = np.ascontiguousarray(array if transform is None else transform(array))
+        kept = np.asarray(array if transform is None else transform(array), order="C")
         return self.importer.hold(key, kept)
 
     def skip(self, count: int = 1) -> None:

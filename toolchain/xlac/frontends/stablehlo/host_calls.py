@@ -101,7 +101,7 @@ def _outward(arrays: list[Array], element: Element) -> Array:
 def _inward(result: Any, element: Element) -> list[Array]:
     array = np.asarray(result)
     if element.complex:
-        return [np.ascontiguousarray(array.real), np.ascontiguousarray(array.imag)]
+        return [np.asarray(array.real, order="C"), np.asarray(array.imag, order="C")]
     if element.format:
         return [array.view(np.uint8)]
     return [array.astype(element.dtype.numpy)] if element.bits else [array]

@@ -122,7 +122,7 @@ class TorchTrainer(SavedState):
         }
 
     def _tensors_of(self, arrays: Mapping[str, Any]) -> list[torch.Tensor]:
-        return [tensor_of(np.ascontiguousarray(arrays[name])) for name in self._types]
+        return [tensor_of(np.asarray(arrays[name], order="C")) for name in self._types]
 
     # ---- state -------------------------------------------------------------------------------
 
