@@ -21,7 +21,7 @@ DIGITS = str(SPECS / "digits.yaml")
 
 @pytest.mark.parametrize("weights", ["embed", "file", "mmap"])
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_path: Path) -> None:
     folder = build(spec, tmp_path / "out", "--weights", weights)
     agree(spec, xlac.load(folder))

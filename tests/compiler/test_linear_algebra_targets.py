@@ -26,7 +26,7 @@ def turned(x: Array) -> Array:
 @pytest.mark.parametrize(
     ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_factors(target: str, dtype: type) -> None:
     """Each within the bound that the operation states; 35 is more than one block."""
     size = 35
@@ -55,7 +55,7 @@ def test_factors(target: str, dtype: type) -> None:
 @pytest.mark.parametrize(
     ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_values_and_vectors(target: str, dtype: type) -> None:
     a = RNG.normal(size=(2, 7, 5)).astype(dtype)
     symmetric = (turned(a) @ a).astype(dtype)
@@ -120,7 +120,7 @@ def test_general_matrices(target: str, dtype: type, pairs: bool) -> None:
 @pytest.mark.parametrize(
     ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_factors_of_complex_matrices(target: str, dtype: type) -> None:
     """Within the bound of real ones times what is stated."""
     size = 9
