@@ -77,6 +77,13 @@ OTHERS = (
     unary("stablehlo.convert", F32, CODES),
     binary("stablehlo.triangular_solve", SQUARE, SQUARE, SOLVED),
     *(lapack(*each) for each in LAPACK),
+    'sdy.mesh @devices = <["a"=2]>\n'
+    + main(
+        [F32],
+        [F32],
+        f'    %0 = sdy.sharding_constraint %arg0 <@devices, [{{"a"}}]> : {F32}\n'
+        f"    return %0 : {F32}",
+    ),
     main(
         ["tensor<2xui64>"],
         ["tensor<2xui64>", "tensor<3xui32>"],

@@ -14,6 +14,7 @@ from math import lcm
 from xlac.frontends.known import DataDependent, NeedsValue
 from xlac.frontends.stablehlo.host_calls import python_callback
 from xlac.frontends.stablehlo.scope import AssertedRange
+from xlac.frontends.stablehlo.shardy import constrained
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 from xlac.ir.dims import UNBOUNDED, Sym, symbols
 from xlac.ir.graph import Node
@@ -97,7 +98,6 @@ def told(site: OperationSite) -> str:
 
 CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(
     (
-        "Sharding",
         "SPMDFullToShardShape",
         "SPMDShardToFullShape",
         "annotate_device_placement",
@@ -114,6 +114,7 @@ CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(
     ),
     same,
 )
+CUSTOM_CALLS["Sharding"] = constrained
 CUSTOM_CALLS["shape_assertion"] = shape_assertion
 
 CUSTOM_CALLS |= dict.fromkeys(

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from xlac.frontends.known import Known
 from xlac.frontends.stablehlo.scope import AssertedRange, Closed, RegionScope, Unequal
+from xlac.frontends.stablehlo.shardy import mesh_axes, module_mesh
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 from xlac.frontends.stablehlo.text.errors import DEPTH, OPERATIONS, MlirSource
 from xlac.frontends.stablehlo.text.syntax import (
@@ -77,6 +78,8 @@ class StablehloImporter:
         self.equal: list[tuple[Dim, Dim]] = []
         # what the next call with side effects follows in this graph: host_calls.py
         self.effect: Node | None = None
+        meshes = {name: mesh_axes(text) for name, text in module.meshes.items()}
+        self.mesh = module_mesh(meshes, module.attributes)  # of devices; None: one of them
         self._depth = self._count = 0
         self._path: list[str] = []
 

@@ -17,6 +17,7 @@ from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.produced import PRODUCED
 from xlac.frontends.stablehlo.scope import Unequal
+from xlac.frontends.stablehlo.shardy import divided, sharding_of
 from xlac.frontends.stablehlo.sizes import ArgumentSizes, LearnedSizes, StatedSizes
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
 from xlac.frontends.stablehlo.text.errors import TEXT, MlirSource
@@ -26,8 +27,9 @@ from xlac.frontends.stablehlo.values import Several, Token, TypedTensor, Value
 from xlac.ir.dims import Dim, Shape, Sym, Symbol, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
-from xlac.model import Model
+from xlac.model import MeshSection, Model, SaidSharding
 from xlac.ops import build
+from xlac.ops.tensor.leaf import param
 from xlac.support.dependencies import note
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.source import Diagnostic, Origin, SourceError, UnsupportedError
@@ -202,7 +204,21 @@ class Import:
             for size in t.shape
             for s in symbols(size)
         }
-        return Model(graph, {}, open_)
+        return Model(graph, {}, open_, ranks=self._section())
+
+    def _section(self) -> MeshSection | None:
+        """The mesh of the module, and how arguments are divided; None where it has none."""
+        mesh = self.importer.mesh
+        if mesh is None:
+            return None
+        said = {}
+        inputs = {param(node).name: node for node in self.inputs}
+        for (label, type, _), given in zip(labelled(self.main), self.main.attributes, strict=False):
+            if label in inputs and isinstance(type, TensorType) and not type.element.complex:
+                axes = divided(sharding_of(given), mesh, inputs[label].shape)
+                if axes is not None:
+                    said[label] = SaidSharding(axes, self.source.span(self.main.at))
+        return MeshSection(dict(mesh[1]), said)
 
     def _output(self, node: Node, name: str) -> Node:
         return node

@@ -11,7 +11,7 @@ PRODUCED = frozenset(
     householder_qr iota irfft isfinite isinf lgamma log log1p lu max min mul neg
     next_after not or pad param pick polygamma popcnt pow reduce reduce_precision rem
     reshape rfft rng_bits round round_half_away rsqrt scan scatter select
-    select_and_scatter shl shr sigmoid sign sin sinh slice sort sqrt square sub svd
-    take_along_axis tan tanh transpose triangular_solve tril triu while window xor zeta
+    select_and_scatter shard shl shr sigmoid sign sin sinh slice sort sqrt square sub
+    svd take_along_axis tan tanh transpose triangular_solve tril triu while window xor zeta
     """.split()
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
 from xlac.frontends.stablehlo.ops.control import called
+from xlac.frontends.stablehlo.shardy import constrained
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import TABLE, operation
 from xlac.frontends.stablehlo.text.syntax import Operation
@@ -44,5 +45,5 @@ def custom_call(site: OperationSite) -> Built:
 
 @operation("sdy.sharding_constraint", section="Shardy")
 def sharding_constraint(site: OperationSite) -> Built:
-    """The placement of a tensor over devices; xlac has one, so the operand is returned."""
-    return site.operands
+    """How a tensor is divided among the ranks of a mesh: itself, in one process."""
+    return constrained(site)

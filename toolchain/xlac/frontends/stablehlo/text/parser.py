@@ -13,6 +13,7 @@ from xlac.frontends.stablehlo.text.syntax import (
     MlirFunction,
     Module,
     Operation,
+    Raw,
     ValueType,
 )
 
@@ -62,12 +63,24 @@ class ModuleParser(OperationReader):
             self._module()
         elif self.text in ("func.func", "func"):
             self._function()
-        elif self.text.startswith("sdy.") and self.kind == "word":  # device meshes are skipped
+        elif self.text == "sdy.mesh" and self.kind == "word":
+            self._mesh()
+        elif self.text.startswith("sdy.") and self.kind == "word":
             self._skip_line()
         elif self.kind in ("string", "value"):
             self._generic_top(self.operation())
         else:
             self.unexpected("a module or a function")
+
+    def _mesh(self) -> None:
+        """`sdy.mesh @mesh = <["data"=2, "model"=4]>`"""
+        self.next()
+        name = self.symbol().name
+        self.expect("=")
+        if self.text != "<":
+            self.unexpected("'<'")
+        self.parsed.meshes[name] = self.balanced()
+        self._location()
 
     def _skip_line(self) -> None:
         end = self.all.find("\n", self.at)
@@ -144,6 +157,10 @@ class ModuleParser(OperationReader):
                 self._generic_top(inner)
             return
         type = given.get("function_type")
+        if operation.name == "sdy.mesh":
+            mesh = given.get("mesh")
+            self.parsed.meshes[name] = mesh.text if isinstance(mesh, Raw) else ""
+            return
         if (
             operation.name != "func.func"
             or not operation.regions

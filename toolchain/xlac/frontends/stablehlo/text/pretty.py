@@ -248,11 +248,11 @@ def call(parser: OperationReader, parsed: Pretty) -> None:
 
 
 def sharding(parser: OperationReader, parsed: Pretty) -> None:
-    """`sdy.sharding_constraint %x <@mesh, [...]> : …`; the sharding is skipped"""
+    """`sdy.sharding_constraint %x <@mesh, [...]> : …`"""
     parsed.operands.append(parser.take("value", "an operand"))
     if parser.text != "<":
         parser.unexpected("'<'")
-    parser.balanced()
+    parsed.named["sharding"] = parser.balanced()
 
 
 FORMS: dict[str, Callable[[OperationReader, Pretty], None]] = {

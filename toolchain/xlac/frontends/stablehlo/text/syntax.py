@@ -142,8 +142,11 @@ class MlirFunction:
 
 @dataclass(slots=True)
 class Module:
-    """The functions of a text by name, and the module's attributes."""
+    """The functions of a text by name, the module's attributes, and its device meshes: the text of
+    their axes, by name.
+    """
 
     name: str
     functions: dict[str, MlirFunction]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    meshes: dict[str, str] = field(default_factory=dict)

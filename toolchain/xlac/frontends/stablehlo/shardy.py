@@ -1,0 +1,87 @@
+"""Shardy's annotations: the mesh of a module, and how arguments and values are divided along it.
+
+They are hints: a sharding that names sub-axes or another mesh than the module's is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from xlac.frontends.stablehlo.text.syntax import Raw
+from xlac.frontends.stablehlo.values import TypedTensor
+from xlac.ir.graph import apply
+
+if TYPE_CHECKING:
+    from xlac.frontends.stablehlo.site import Built, OperationSite
+
+AXIS = re.compile(r'"?([\w.\-]+)"?\s*=\s*(\d+)')
+MESH = re.compile(r"([\w.\-]+)\s*=\s*#sdy\.mesh<\s*\[([^\]]*)\]")
+SHARDING = re.compile(r"@\"?([\w.\-]+)\"?\s*,\s*\[((?:\s*\{[^{}]*\}(?:p\d+)?\s*,?)*)\s*\]")
+DIMENSION = re.compile(r"\{([^{}]*)\}")
+NAME = re.compile(r'"([^"]+)"\s*(:)?')
+
+Axes = dict[str, int]
+Sharding = tuple[tuple[str, ...], ...]
+
+
+def mesh_axes(text: str) -> Axes:
+    """The axes of `<["data"=2, "model"=4]>` and their sizes, in order."""
+    listed = text.partition("[")[2].partition("]")[0]
+    return {name: int(size) for name, size in AXIS.findall(listed)}
+
+
+def module_mesh(
+    meshes: Mapping[str, Axes], attributes: Mapping[str, Any]
+) -> tuple[str, Axes] | None:
+    """The one mesh of several devices that a module has, by an operation `sdy.mesh` or as exported
+    programs keep it, in an attribute; None where there is none, or more than one.
+    """
+    given = attributes.get("mhlo.frontend_attributes")
+    text = given.get("xla.sdy.meshes") if isinstance(given, Mapping) else None
+    kept = {name: mesh_axes(f"[{axes}]") for name, axes in MESH.findall(text or "")}
+    found = [(name, axes) for name, axes in {**kept, **meshes}.items() if prod(axes.values()) > 1]
+    return found[0] if len(found) == 1 else None
+
+
+def sharding_of(attributes: Mapping[str, Any]) -> object:
+    """The sharding among the attributes of an argument or an operation."""
+    if (own := attributes.get("sdy.sharding", attributes.get("sharding"))) is not None:
+        return own
+    given = attributes.get("mhlo.frontend_attributes")
+    return given.get("xla.sdy.sharding") if isinstance(given, Mapping) else None
+
+
+def divided(given: object, mesh: tuple[str, Axes] | None, shape: Sequence[Any]) -> Sharding | None:
+    """The mesh axes along which each axis of a value of a shape is divided; None where nothing is
+    said of it, or nothing that is understood.
+    """
+    text = given.text if isinstance(given, Raw) else given
+    match = SHARDING.search(text) if isinstance(text, str) else None
+    if mesh is None or match is None or match[1] != mesh[0]:
+        return None
+    parts = DIMENSION.findall(match[2])
+    named = [NAME.findall(part) for part in parts]
+    sub_axes = any(colon for names in named for _, colon in names)
+    axes = tuple(tuple(name for name, _ in names) for names in named)
+    every = [name for names in axes for name in names]
+    if sub_axes or len(axes) != len(shape) or len({*every}) != len(every):
+        return None
+    if any(name not in mesh[1] for name in every):
+        return None
+    if not every and any("?" in part for part in parts):
+        return None  # left to what is said of others
+    return axes
+
+
+def constrained(site: OperationSite) -> Built:
+    """The operand itself, divided as the operation says."""
+    (value,) = site.operands
+    if not isinstance(value, TypedTensor) or len(value.parts) != 1:
+        return site.operands
+    axes = divided(sharding_of(site.op.attributes), site.importer.mesh, value.node.shape)
+    if axes is None:
+        return site.operands
+    return apply("shard", value.node, axes=tuple(names or None for names in axes))
