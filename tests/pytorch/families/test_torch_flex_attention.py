@@ -90,3 +90,57 @@ class Attends(torch.nn.Module):
 def test_an_exported_module() -> None:
     values = operands()
     torch.testing.assert_close(xlac.from_torch(Attends(), *values)(*values), Attends()(*values))
+
+
+def blocks(allows: Callable[..., Any], queries: int, keys: int, *apart: int) -> Any:
+    """A mask of blocks, for all batches and heads or for each of so many."""
+    batch, heads = apart or (None, None)
+    return create_block_mask(allows, batch, heads, queries, keys, device="cpu", BLOCK_SIZE=(16, 8))
+
+
+@pytest.mark.parametrize("queries, keys", [(48, 48), (40, 27), (5, 60)])
+@pytest.mark.parametrize("heads", [HEADS, 2])
+@pytest.mark.parametrize("apart", [(), (2, HEADS)], ids=["shared", "apart"])
+def test_blocks_that_a_mask_lists(
+    queries: int, keys: int, heads: int, apart: tuple[int, ...]
+) -> None:
+    """Some wholly seen, some in part, sizes that blocks do not divide."""
+    slopes = torch.rand(HEADS)
+
+    def allows(b: Any, h: Any, i: Any, j: Any) -> Any:
+        return (i + 12 * (b + 1) >= j) & (i - j < 9 * (h + 1))
+
+    def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return torch.tanh(s) + slopes[h] * (j - i) + b
+
+    def narrow(b: Any, h: Any, i: Any, j: Any) -> Any:
+        return (i >= j - 9) & (i < j + 13)
+
+    given = blocks(allows if apart else narrow, queries, keys, *apart)
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        return flex_attention(
+            q, k, v, score_mod=score, block_mask=given, enable_gqa=True, return_lse=True
+        )
+
+    q, k, v = operands(queries)[0], *operands(keys, heads)[1:]
+    check(function, *(x.float() for x in (q, k, v)))
+
+
+def test_blocks_of_which_some_rows_see_nothing() -> None:
+    given = blocks(lambda b, h, i, j: (j >= 20) & (i >= 20), 48, 48)
+    check(lambda q, k, v: flex_attention(q, k, v, block_mask=given), *operands(48))
+
+
+def test_blocks_left_out_are_not_read() -> None:
+    """Where PyTorch's definition multiplies NaN by 0."""
+    given = blocks(lambda b, h, i, j: j < 16, 48, 48)
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        return flex_attention(q, k, v, block_mask=given)
+
+    q, k, v = operands(48)
+    wanted = function(q, k, v)
+    k[:, :, 16:], v[:, :, 16:] = torch.nan, torch.nan
+    compiled = torch.compile(function, backend="xlac", options={"fallback": False})
+    torch.testing.assert_close(compiled(q, k, v), wanted)

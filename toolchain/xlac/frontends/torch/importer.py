@@ -22,7 +22,7 @@ from xlac.frontends.torch.complex_tensors import (
 from xlac.frontends.torch.decompositions import decompositions
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.families.nn import checkpoints
-from xlac.frontends.torch.families.nn.flex_attention import traced
+from xlac.frontends.torch.families.nn.blocked_attention import attended
 from xlac.frontends.torch.fx_nodes import (
     CHECKS,
     EFFECTS,
@@ -185,7 +185,7 @@ class FxImporter:
         if operation == "wrap_with_autocast":
             return self.inner(args[4], args[5:])
         if operation == "flex_attention":
-            return self.inner(*traced(node, args, decompositions()))
+            return attended(self, node, args, decompositions())
         if operation not in control.OPERATIONS:
             raise NotExpressible("xlac has no counterpart of this operation over graphs")
         meta = node.meta["val"]

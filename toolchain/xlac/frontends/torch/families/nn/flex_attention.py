@@ -1,7 +1,7 @@
 """`flex_attention`: PyTorch's own definition of it, traced to ATen operations.
 
 The functions of a score, and of positions, become operations on all scores at once, so a program
-holds the matrix of scores. Blocks that a mask leaves out are computed, too.
+holds the matrix of scores. `blocked_attention` is for masks of several blocks.
 """
 
 from __future__ import annotations
