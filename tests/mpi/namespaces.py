@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOSTS = ("10.77.0.1", "10.77.0.2")
-KEEPALIVE = {"time": 4, "intvl": 1, "probes": 3}
+KEEPALIVE = {"time": 4, "intvl": 1, "probes": 5}
 NOTICING = tuple(
     word
     for name, value in KEEPALIVE.items()
     for word in ("--mca", f"oob_tcp_keepalive_{name}", str(value))
 )
-"""Options by which mpirun notices, within 8 seconds, that a host cannot be reached."""
+"""Options by which mpirun notices, within 10 seconds, that a host cannot be reached."""
 AGENT = """\
 #!/bin/sh
 # starts a command on a host, as ssh would: in its network namespace

@@ -7,6 +7,7 @@ import pytest
 
 from xlac.frontends.loader import load
 from xlac.frontends.stablehlo import load as load_stablehlo
+from xlac.frontends.stablehlo.shardy import divided
 from xlac.ir.interpret import interpret
 from xlac.ir.ranks import interpret_ranks
 from xlac.model import Model
@@ -127,6 +128,24 @@ def test_without_one_mesh_of_several_devices_nothing_is_said(mesh: str) -> None:
     model = layer(mesh=mesh)
     assert model.ranks is None
     assert all(node.op.mnemonic != "shard" for node in model.graph.nodes())
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        "sdy.mesh @mesh = <[" + "a" * 200_000 + "]>",
+        "sdy.mesh @mesh = <[" + " " * 200_000 + "]>",
+        'sdy.mesh @mesh = <["data"=' + "9" * 5_000 + ', "model"=2]>',
+        'sdy.mesh @mesh = <["data"=0, "model"=2]>',
+    ],
+)
+def test_meshes_that_nobody_would_write_are_no_meshes(mesh: str) -> None:
+    assert layer(mesh=mesh).ranks is None
+
+
+def test_shardings_that_nobody_would_write_say_nothing() -> None:
+    for text in ("@" * 100_000, "@mesh," + " " * 100_000, "@mesh, [" + "{}" * 50_000):
+        assert divided(text, ("mesh", {"data": 2}), (8, 8)) is None
 
 
 def test_the_sizes_of_the_mesh_may_be_others() -> None:

@@ -17,11 +17,13 @@ from xlac.ir.graph import apply
 if TYPE_CHECKING:
     from xlac.frontends.stablehlo.site import Built, OperationSite
 
-AXIS = re.compile(r'"?([\w.\-]+)"?\s*=\s*(\d+)')
-MESH = re.compile(r"([\w.\-]+)\s*=\s*#sdy\.mesh<\s*\[([^\]]*)\]")
-SHARDING = re.compile(r"@\"?([\w.\-]+)\"?\s*,\s*\[((?:\s*\{[^{}]*\}(?:p\d+)?\s*,?)*)\s*\]")
+# looked for where a word begins, so that a long one is read once; spaces are single ones
+AXIS = re.compile(r'(?<![\w.\-])"?([\w.\-]+)"? ?= ?(\d+)(?!\w)')
+MESH = re.compile(r"(?<![\w.\-])([\w.\-]+) ?= ?#sdy\.mesh< ?\[([^\]]*)\]")
+SHARDING = re.compile(r"@\"?([\w.\-]+)\"? ?, ?\[((?: ?\{[^{}]*\}(?:p\d+)? ?,?)*) ?\]")
 DIMENSION = re.compile(r"\{([^{}]*)\}")
-NAME = re.compile(r'"([^"]+)"\s*(:)?')
+NAME = re.compile(r'"([^"]+)" ?(:)?')
+DIGITS = 7  # of the size of an axis: no mesh has more devices
 
 Axes = dict[str, int]
 Sharding = tuple[tuple[str, ...], ...]
@@ -29,8 +31,13 @@ Sharding = tuple[tuple[str, ...], ...]
 
 def mesh_axes(text: str) -> Axes:
     """The axes of `<["data"=2, "model"=4]>` and their sizes, in order."""
-    listed = text.partition("[")[2].partition("]")[0]
-    return {name: int(size) for name, size in AXIS.findall(listed)}
+    listed = _spaced(text).partition("[")[2].partition("]")[0]
+    return {name: int(size[: DIGITS + 1]) for name, size in AXIS.findall(listed)}
+
+
+def _spaced(text: str) -> str:
+    """A text with every run of spaces as one."""
+    return " ".join(text.split())
 
 
 def module_mesh(
@@ -41,9 +48,10 @@ def module_mesh(
     """
     given = attributes.get("mhlo.frontend_attributes")
     text = given.get("xla.sdy.meshes") if isinstance(given, Mapping) else None
-    kept = {name: mesh_axes(f"[{axes}]") for name, axes in MESH.findall(text or "")}
+    listed = MESH.findall(_spaced(text)) if isinstance(text, str) else []
+    kept = {name: mesh_axes(f"[{axes}]") for name, axes in listed}
     found = [(name, axes) for name, axes in {**kept, **meshes}.items() if prod(axes.values()) > 1]
-    return found[0] if len(found) == 1 else None
+    return found[0] if len(found) == 1 and max(found[0][1].values()) < 10**DIGITS else None
 
 
 def sharding_of(attributes: Mapping[str, Any]) -> object:
@@ -59,7 +67,7 @@ def divided(given: object, mesh: tuple[str, Axes] | None, shape: Sequence[Any]) 
     said of it, or nothing that is understood.
     """
     text = given.text if isinstance(given, Raw) else given
-    match = SHARDING.search(text) if isinstance(text, str) else None
+    match = SHARDING.search(_spaced(text)) if isinstance(text, str) else None
     if mesh is None or match is None or match[1] != mesh[0]:
         return None
     parts = DIMENSION.findall(match[2])
