@@ -102,16 +102,19 @@ def _panel(a: Numbers, width: int) -> _Panel:
         number, a = nodes[4 * count], nodes[4 * count + 1 :]
         here = [conjugate(entry(p, last - 1, number)) for p in (y, u)]
         left = reflection(_less(entry(a, last - 1, number), (here[0], v), (here[1], x)), number)
+        # before the sums, so that no copy is needed: the row of y is still 0
+        v = _written(v, number, left.vector)
         inner = [dot(conjugate(p), left.vector) for p in (v, x)]
         other = _less(conjugate(after(conjugate(left.vector), a)), (inner[0], y), (inner[1], u))
-        v, y = _written(v, number, left.vector), _written(y, number, _times(left.tau, other))
+        y = _written(y, number, _times(left.tau, other))
         here = [conjugate(entry(p, last - 1, number)) for p in (v, x)]
         row = _less(conjugate(entry(a, last - 2, number)), (here[0], y), (here[1], u))
         place = build.add(number, 1)
         right = reflection(row, place)
+        u = _written(u, number, right.vector)
         inner = [dot(conjugate(p), right.vector) for p in (y, u)]
         other = _less(dot(a, right.vector), (inner[0], v), (inner[1], x))
-        x, u = _written(x, number, _times(right.tau, other)), _written(u, number, right.vector)
+        x = _written(x, number, _times(right.tau, other))
         return [*v, *y, *x, *u, *_numbers_of(left, right, number)]
 
     found = over(width, step, (*none, *none, *none, *none), a)

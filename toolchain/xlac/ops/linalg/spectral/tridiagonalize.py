@@ -103,13 +103,12 @@ def _panel(a: Numbers, width: int) -> Panel:
         here = [conjugate(entry(x, last - 1, number)) for x in (w, v)]
         column = sub(column, add(after(here[0], v), after(here[1], w)))
         on, below, vector, tau = _columns(number, column)
+        # before the sums, so that no copy of v is needed: the row of w is still 0
+        v = tuple(written(p, number, row) for p, row in zip(v, vector, strict=True))
         inner = [dot(conjugate(x), vector) for x in (w, v)]
         change = add(after(inner[0], v), after(inner[1], w))
         other = _half_of_change(vector, sub(dot(a, vector), change), tau)
-        v, w = (
-            tuple(written(p, number, row) for p, row in zip(rows, new, strict=True))
-            for rows, new in ((v, vector), (w, other))
-        )
+        w = tuple(written(p, number, row) for p, row in zip(w, other, strict=True))
         return [*v, *w, on, below, *(build.reshape(t, batch) for t in tau)]
 
     found = over(width, step, (*none, *none), a)
