@@ -86,7 +86,7 @@ def judged(name: str, a: Array, values: Array, vectors: Array, limit: float) -> 
         ("reference", np.float64, 3),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_hard_symmetric_matrices(target: str, dtype: type, size: int) -> None:
     a = np.stack([make(size) for make in SYMMETRIC.values()]).astype(dtype)
     a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
@@ -98,6 +98,7 @@ def test_hard_symmetric_matrices(target: str, dtype: type, size: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(np.float32, 40), (np.float64, 17)])
+@pytest.mark.sampled(2)
 def test_hard_hermitian_matrices(dtype: type, size: int) -> None:
     spectra = {
         "projection": np.arange(size) % 2 * 1.0,
@@ -172,7 +173,7 @@ def decomposed(name: str, a: Array, u: Array, s: Array, v: Array, limit: float) 
         ("reference", np.float64, (3, 3), True),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_hard_general_matrices(
     target: str, dtype: type, shape: tuple[int, int], full: bool
 ) -> None:
@@ -187,6 +188,7 @@ def test_hard_general_matrices(
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(np.float32, 40), (np.float64, 17)])
+@pytest.mark.sampled(2)
 def test_hard_complex_matrices(dtype: type, size: int) -> None:
     values = {
         "unitary": np.ones(size),
