@@ -86,6 +86,9 @@ class Hdf5File:
                 return None
             kept = at.attrs.get_id(name)
             count = math.prod(kept.shape or ())
+            if count and kept.get_type().get_class() != h5py.h5t.STRING:
+                # reading a sequence whose place is wrong can end the process
+                raise MalformedKerasFile(f"attribute '{path}' is not text")
             if count and (count > NAMES or kept.get_storage_size() > self.size):
                 raise UnsafeKerasFile(f"attribute '{path}' is larger than the file")
             items = np.atleast_1d(np.asarray(at.attrs[name], dtype=object)).reshape(-1).tolist()

@@ -120,7 +120,9 @@ def _vocabulary(
         or not all(isinstance(n, int) and abs(n) < 1 << 63 for n in tokens)
     ):
         call.fail(f"vocabulary is {tokens!r}"[:100] + ", not a list of integers")
-    special = [mask] * (mask is not None and mode == "int") + [call.whole("oov_token")] * unknown
+    # no more of them than tokens could begin with, however many the configuration says
+    others = [call.whole("oov_token")] * min(unknown, len(tokens) + 1)
+    special = [mask] * (mask is not None and mode == "int") + others
     leading = bool(special) and tokens[: len(special)] == special
     kept = tokens[len(special) :] if leading else tokens
     if not kept or len(set(kept)) < len(kept):
