@@ -19,7 +19,8 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2")
 
-MAIN = """\
+FILES = """\
+#define _POSIX_C_SOURCE 200809L
 #include "NAME.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,11 @@ static void kept(const char *name, int number, const void *data, size_t bytes)
     file = fopen(path, "wb");
     if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file)) exit(92);
 }
-
+"""
+"""The beginning of a program for a model NAME: arrays are read from files and written to them."""
+MAIN = (
+    FILES
+    + """
 int main(int argc, char **argv)
 {
     static NAME_context context;
@@ -75,6 +80,7 @@ CALL
     return 0;
 }
 """
+)
 
 
 def built(spec: Path, folder: Path, *options: str) -> Manifest:
@@ -114,10 +120,7 @@ def program(
         weights = f", weights, {total}"
     text = MAIN.replace("BEFORE", before).replace("WEIGHTS", weights)
     text = text.replace("CALL", "\n".join(f"        {line}" for line in lines))
-    source = folder / "main.c"
-    source.write_text(
-        "#define _POSIX_C_SOURCE 200809L\n" + text.replace("NAME", name), encoding="utf-8"
-    )
+    (folder / "main.c").write_text(text.replace("NAME", name), encoding="utf-8")
     return compiled(folder, name, flags)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c_ranks import built, compiled, started
+from c_ranks import FILES, built, compiled, started
 from mpirun import ROOT
 from numpy.typing import NDArray
 
@@ -38,33 +38,9 @@ train:
   clip: {norm: 1.0}
 SHARD"""
 
-MAIN = """\
-#define _POSIX_C_SOURCE 200809L
-#include "NAME.h"
-#include <stdio.h>
-#include <stdlib.h>
-
-static void *loaded(const char *name, int number, int step, size_t bytes)
-{
-    char path[200];
-    void *data = malloc(bytes + 1);
-    FILE *file;
-    snprintf(path, sizeof path, "%s.%d.%d", name, number, step);
-    file = fopen(path, "rb");
-    if (file == NULL || fread(data, 1, bytes, file) != bytes) exit(91);
-    fclose(file);
-    return data;
-}
-
-static void kept(const char *name, int number, const void *data, size_t bytes)
-{
-    char path[400];
-    FILE *file;
-    snprintf(path, sizeof path, "got.%s.%d", name, number);
-    file = fopen(path, "wb");
-    if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file)) exit(92);
-}
-
+MAIN = (
+    FILES
+    + """
 int main(int argc, char **argv)
 {
     static NAME_context context;
@@ -95,6 +71,7 @@ LOADED
     return 0;
 }
 """
+)
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -112,11 +89,13 @@ def program(folder: Path, made: Manifest, given: list[Arrays]) -> tuple[Path, Me
     names = parameters([t.name for t in (*step.inputs, *step.outputs)], "array")
     loads = []
     for tensor, c in zip(step.inputs, names, strict=False):
-        loads.append(f'        void *{c} = loaded("{c}", rank, step, {tensor.bytes});')
+        loads.append(
+            f'        void *{c} = loaded("{c}", step * UPPER_RANKS + rank, {tensor.bytes});'
+        )
         for number, batch in enumerate(given):
             for rank in range(mesh.ranks):
                 part = part_of(batch[tensor.name], mesh, rank, made.ranks.arrays[tensor.name].axes)
-                (folder / f"{c}.{rank}.{number}").write_bytes(np.ascontiguousarray(part).tobytes())
+                (folder / f"{c}.{number * mesh.ranks + rank}").write_bytes(part.tobytes())
     for tensor, c in zip(step.outputs, names[len(step.inputs) :], strict=True):
         loads.append(f"        static float {c}[{tensor.bytes // 4}];")
     text = MAIN.replace("LOADED", "\n".join(loads)).replace("CALLED", ", ".join(names))
@@ -153,7 +132,7 @@ def test_steps_are_those_of_one_process(tmp_path: Path, mesh: str, said: str, sh
         about = made.ranks.arrays[name]
         parts = {}
         for rank in range(ranks.ranks):
-            block = (folder / f"got.{name}.{rank}").read_bytes()
+            block = (folder / f"{name}.{rank}").read_bytes()
             sizes = [
                 -(-size // ranks.parts(axes))
                 for size, axes in zip(about.shape, about.axes, strict=True)

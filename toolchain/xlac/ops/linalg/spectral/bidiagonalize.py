@@ -14,7 +14,6 @@ from xlac.ops.complex.linalg.numbers import (
     cut,
     each,
     entry,
-    mul,
     product,
     rank,
     real,
@@ -22,8 +21,16 @@ from xlac.ops.complex.linalg.numbers import (
     sub,
 )
 from xlac.ops.complex.linalg.reflections import Reflection, reflection
-from xlac.ops.linalg.matrices import over, written
-from xlac.ops.linalg.spectral.panels import Reflections, after, dot, panel, stacked
+from xlac.ops.linalg.matrices import over
+from xlac.ops.linalg.spectral.panels import (
+    Reflections,
+    after,
+    dot,
+    panel,
+    stacked,
+    weighted,
+    with_row,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +76,6 @@ class _Panel:
     rest: Numbers
 
 
-def _times(tau: Numbers, x: Numbers) -> Numbers:
-    return mul(each(lambda p: build.broadcast_to(p, x[0].shape), tau), x)
-
-
 def _at(x: Numbers, number: Node) -> Node:
     """The real parts (…) of numbers (…, n) at one place."""
     return build.reshape(entry(x, rank(x) - 1, number)[0], x[0].shape[:-1])
@@ -83,10 +86,6 @@ def _less(x: Numbers, *changes: tuple[Numbers, Numbers]) -> Numbers:
     for factors, rows in changes:
         x = sub(x, after(factors, rows))
     return x
-
-
-def _written(rows: Numbers, number: Node, row: Numbers) -> Numbers:
-    return tuple(written(p, number, new) for p, new in zip(rows, row, strict=True))
 
 
 def _panel(a: Numbers, width: int) -> _Panel:
@@ -103,18 +102,18 @@ def _panel(a: Numbers, width: int) -> _Panel:
         here = [conjugate(entry(p, last - 1, number)) for p in (y, u)]
         left = reflection(_less(entry(a, last - 1, number), (here[0], v), (here[1], x)), number)
         # before the sums, so that no copy is needed: the row of y is still 0
-        v = _written(v, number, left.vector)
+        v = with_row(v, number, left.vector)
         inner = [dot(conjugate(p), left.vector) for p in (v, x)]
         other = _less(conjugate(after(conjugate(left.vector), a)), (inner[0], y), (inner[1], u))
-        y = _written(y, number, _times(left.tau, other))
+        y = with_row(y, number, weighted(left.tau, other))
         here = [conjugate(entry(p, last - 1, number)) for p in (v, x)]
         row = _less(conjugate(entry(a, last - 2, number)), (here[0], y), (here[1], u))
         place = build.add(number, 1)
         right = reflection(row, place)
-        u = _written(u, number, right.vector)
+        u = with_row(u, number, right.vector)
         inner = [dot(conjugate(p), right.vector) for p in (y, u)]
         other = _less(dot(a, right.vector), (inner[0], v), (inner[1], x))
-        x = _written(x, number, _times(right.tau, other))
+        x = with_row(x, number, weighted(right.tau, other))
         return [*v, *y, *x, *u, *_numbers_of(left, right, number)]
 
     found = over(width, step, (*none, *none, *none, *none), a)
@@ -140,7 +139,7 @@ def _last_panel(a: Numbers, width: int) -> _Panel:
         a = left.adjoint_times(a)
         right = reflection(conjugate(entry(a, last - 2, number)), build.add(number, 1))
         a = right.after(a)
-        v, u = _written(v, number, left.vector), _written(u, number, right.vector)
+        v, u = with_row(v, number, left.vector), with_row(u, number, right.vector)
         return [*a, *v, *u, *_numbers_of(left, right, number)]
 
     found = over(width, step, (*a, *none, *none), ())

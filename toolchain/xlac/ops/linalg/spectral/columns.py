@@ -26,6 +26,22 @@ def leaf_of(size: int) -> tuple[int, int]:
     return leaf, leaves
 
 
+def width_of(leaf: int) -> int:
+    """The least power of two of at least `leaf`: rows of a block while it is joined."""
+    return 1 << (leaf - 1).bit_length()
+
+
+def scaled_down(on: Node, beside: Node, by: float) -> tuple[Node, Node, Node]:
+    """The numbers (…, n) and (…, n - 1) of matrices divided by `by` times the largest of them, and
+    that divisor (…, 1); by `by` where all are 0.
+    """
+    axis = on.type.rank - 1
+    whole = build.concat([on, beside], axis)
+    most = build.reduce(build.apply1("abs", whole), "max", axis, keepdims=True)
+    scale = build.mul(build.select(build.compare(most, "eq", 0.0), 1.0, most), by)
+    return build.div(on, scale), build.div(beside, scale), scale
+
+
 def padded(x: Node, size: int) -> Node:
     """(…, n) with zeros up to a size."""
     axis, known = x.type.rank - 1, x.shape[-1]

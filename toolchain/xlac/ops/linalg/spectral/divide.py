@@ -25,8 +25,10 @@ from xlac.ops.linalg.spectral.columns import (
     order_of,
     padded,
     permutation,
+    scaled_down,
     sorted_columns,
     taken,
+    width_of,
     with_sign,
 )
 from xlac.ops.linalg.spectral.secular import Secular, down
@@ -45,10 +47,7 @@ def eigen(diagonal: Node, beside: Node) -> tuple[Node, Node]:
     assert isinstance(size, int)
     if size < 2:
         return diagonal, build.full(1.0, (*diagonal.shape, size), dtype)
-    whole = build.concat([diagonal, beside], axis)
-    most = build.reduce(build.apply1("abs", whole), "max", axis, keepdims=True)
-    scale = build.mul(build.select(build.compare(most, "eq", 0.0), 1.0, most), SCALE)
-    diagonal, beside = build.div(diagonal, scale), build.div(beside, scale)
+    diagonal, beside, scale = scaled_down(diagonal, beside, SCALE)
     leaf, leaves = leaf_of(size)
     values, vectors = _leaves(*_torn(diagonal, beside, leaf * leaves), leaf, leaves)
     beside_all = padded(beside, leaf * leaves)
@@ -77,7 +76,7 @@ def _leaves(diagonal: Node, beside: Node, leaf: int, leaves: int) -> tuple[Node,
     numbers.
     """
     batch, axis = diagonal.shape[:-1], diagonal.type.rank
-    width = 1 << (leaf - 1).bit_length()
+    width = width_of(leaf)
     values = build.reshape(diagonal, (*batch, leaves, leaf))
     if width > leaf:
         values = build.concat([values, extra(values, width - leaf, LEAF_PADDING)], axis)

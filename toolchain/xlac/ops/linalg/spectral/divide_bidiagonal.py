@@ -25,8 +25,10 @@ from xlac.ops.linalg.spectral.columns import (
     normalized,
     order_of,
     permutation,
+    scaled_down,
     sorted_columns,
     taken,
+    width_of,
     with_sign,
 )
 from xlac.ops.linalg.spectral.secular import Secular, across, down
@@ -43,10 +45,7 @@ def singular(diagonal: Node, above: Node) -> tuple[Node, Node, Node]:
     """
     size, axis, batch = diagonal.shape[-1], diagonal.type.rank - 1, diagonal.shape[:-1]
     assert isinstance(size, int)
-    whole = build.concat([diagonal, above], axis)
-    most = build.reduce(build.apply1("abs", whole), "max", axis, keepdims=True)
-    scale = build.mul(build.select(build.compare(most, "eq", 0.0), 1.0, most), SCALE)
-    diagonal, above = build.div(diagonal, scale), build.div(above, scale)
+    diagonal, above, scale = scaled_down(diagonal, above, SCALE)
     leaf, leaves = leaf_of(size + 1)
     rows = leaf * leaves  # with one after the last, which joins nothing
     matrix = _Rows.of(diagonal, above, rows, leaf)
@@ -108,7 +107,7 @@ class _Rows:
         size, axis = diagonal.shape[-1], diagonal.type.rank - 1
         assert isinstance(size, int)
         more = max(rows - size - 1, 0)
-        values = [PADDING + apart(more), LEAF_PADDING + apart(_width(leaf) - leaf)]
+        values = [PADDING + apart(more), LEAF_PADDING + apart(width_of(leaf) - leaf)]
         constants = np.concatenate([*values, np.zeros(1)]).astype(diagonal.type.dtype.numpy)
         wide = build.broadcast_to(build.as_node(constants), (*diagonal.shape[:-1], len(constants)))
         numbers = build.concat([diagonal, above, wide], axis)
@@ -148,14 +147,9 @@ class _Rows:
         return first, second
 
 
-def _width(leaf: int) -> int:
-    """The least power of two of at least `leaf`."""
-    return 1 << (leaf - 1).bit_length()
-
-
 def _leaves(matrix: _Rows, leaf: int) -> _Blocks:
     """Blocks of leaf - 1 rows, each before one that joins it to the next."""
-    axis, width = matrix.numbers.type.rank - 1, _width(leaf)
+    axis, width = matrix.numbers.type.rank - 1, width_of(leaf)
     rows = matrix.blocks(leaf, width)
     length, cosine, sine = _of_row(*rows.every(0, 2))
     left = build.full(1.0, (*length.shape, 1), length.type.dtype)

@@ -8,8 +8,19 @@ from dataclasses import dataclass
 from xlac.ir.graph import Node, pick
 from xlac.ops import build
 from xlac.ops.complex.linalg import numbers
-from xlac.ops.complex.linalg.numbers import Numbers, conjugate, cut, mul, product, rank, sizes, sub
+from xlac.ops.complex.linalg.numbers import (
+    Numbers,
+    conjugate,
+    cut,
+    each,
+    mul,
+    product,
+    rank,
+    sizes,
+    sub,
+)
 from xlac.ops.complex.linalg.systems import triangular_solve
+from xlac.ops.linalg.matrices import written
 
 WIDTH = 32  # columns of a panel, or an eighth of all if that is more
 
@@ -73,6 +84,16 @@ def after(x: Numbers, a: Numbers) -> Numbers:
         return build.dot(p, q, ((last - 2,), (last - 2,)), (batch, batch))
 
     return numbers.bilinear(real_dot, x, a)
+
+
+def weighted(factors: Numbers, x: Numbers) -> Numbers:
+    """Vectors (…, n), each times a factor (…, 1)."""
+    return mul(each(lambda p: build.broadcast_to(p, x[0].shape), factors), x)
+
+
+def with_row(rows: Numbers, number: Node, row: Numbers) -> Numbers:
+    """Rows (…, k, n) with another one (…, n) in the place of one."""
+    return tuple(written(p, number, new) for p, new in zip(rows, row, strict=True))
 
 
 def stacked(found: Node, first: int, count: int, last: int) -> Numbers:

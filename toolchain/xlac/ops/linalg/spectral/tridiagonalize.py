@@ -24,8 +24,17 @@ from xlac.ops.complex.linalg.numbers import (
     sub,
 )
 from xlac.ops.complex.linalg.reflections import reflection
-from xlac.ops.linalg.matrices import over, written
-from xlac.ops.linalg.spectral.panels import Reflections, after, dot, panel, stacked, turned
+from xlac.ops.linalg.matrices import over
+from xlac.ops.linalg.spectral.panels import (
+    Reflections,
+    after,
+    dot,
+    panel,
+    stacked,
+    turned,
+    weighted,
+    with_row,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +76,10 @@ Panel = tuple[Node, Node, Numbers, Numbers, Numbers]
 def _half_of_change(v: Numbers, product_with_v: Numbers, tau: Numbers) -> Numbers:
     """The w for which H* A H = A - v w* - w v*, from A v."""
     axis = rank(v) - 1
-
-    def wide(x: Numbers) -> Numbers:
-        return each(lambda p: build.broadcast_to(p, v[0].shape), x)
-
-    x = mul(wide(tau), product_with_v)
+    x = weighted(tau, product_with_v)
     inner = each(lambda p: build.reduce(p, "add", axis, keepdims=True), mul(conjugate(v), x))
     share = scaled(mul(conjugate(tau), inner), build.like(0.5, tau[0]))
-    return sub(x, mul(wide(share), v))
+    return sub(x, weighted(share, v))
 
 
 def _columns(number: Node, column: Numbers) -> tuple[Node, Node, Numbers, Numbers]:
@@ -104,11 +109,11 @@ def _panel(a: Numbers, width: int) -> Panel:
         column = sub(column, add(after(here[0], v), after(here[1], w)))
         on, below, vector, tau = _columns(number, column)
         # before the sums, so that no copy of v is needed: the row of w is still 0
-        v = tuple(written(p, number, row) for p, row in zip(v, vector, strict=True))
+        v = with_row(v, number, vector)
         inner = [dot(conjugate(x), vector) for x in (w, v)]
         change = add(after(inner[0], v), after(inner[1], w))
         other = _half_of_change(vector, sub(dot(a, vector), change), tau)
-        w = tuple(written(p, number, row) for p, row in zip(w, other, strict=True))
+        w = with_row(w, number, other)
         return [*v, *w, on, below, *(build.reshape(t, batch) for t in tau)]
 
     found = over(width, step, (*none, *none), a)
@@ -136,7 +141,7 @@ def _last_panel(a: Numbers, width: int) -> Panel:
             for axis in (last - 2, last - 1)
         )
         change = add(mul(down[0], conjugate(across[1])), mul(down[1], conjugate(across[0])))
-        v = tuple(written(p, number, row) for p, row in zip(v, vector, strict=True))
+        v = with_row(v, number, vector)
         return [*sub(a, change), *v, on, below, *(build.reshape(t, batch) for t in tau)]
 
     found = over(width, step, (*a, *none), ())
