@@ -123,6 +123,8 @@ class Target:
     claims: frozenset[str] = frozenset()  # composites that the target implements whole, by mnemonic
     # of hand-written kernels that it compiles, as suffixes of files: c, ll, cu, cl
     languages: frozenset[str] = frozenset()
+    # its text has functions that kernels call: long expansions that a kernel uses often are such
+    functions: bool = False
     vectorizes: bool = False  # whether the compiler of the text vectorizes counted loops
     size: bool = False  # optimise for code size
     facts: str = field(default="", compare=True)  # what else identifies the machine, for cache keys

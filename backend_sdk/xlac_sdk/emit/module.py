@@ -15,6 +15,7 @@ from xlac_sdk.emit.cexchange import exchanges
 from xlac_sdk.emit.cfunctions import TYPES, needed
 from xlac_sdk.emit.chalves import halves
 from xlac_sdk.emit.cnative import extremes
+from xlac_sdk.emit.coutlined import function_texts, with_calls
 from xlac_sdk.emit.ctext import CFunction, kernel_text
 from xlac_sdk.emit.cvectors import declarations
 from xlac_sdk.kernel_ir.grid import grid
@@ -57,11 +58,14 @@ def module_text(
     """
     for kernel in program.kernels:
         verify(kernel)
+    called = {f.code.name: f for kernel in program.kernels for f in kernel.functions}.values()
+    dialect = with_calls(dialect, called)
     texts = {kernel: kernel_text(kernel, dialect) for kernel in program.kernels}
     body = "\n".join(line for text in texts.values() for line in text.lines)
     known = {**dict(_bitcasts(dialect, before)), **exchanges(dialect, before)}
     known |= {**extremes(dialect, before), **halves(dialect, before)}
     known |= {**(atomics(dialect, swaps, before) if swaps else {}), **functions}
+    known |= function_texts(called, dialect, before)
     forms = {kernel: grid(kernel) for kernel in texts}
     by_hand = hand_written.functions(program.kernels)
     declared = (f"{one.declaration(dialect)};" for one in by_hand)

@@ -228,6 +228,7 @@ class Kernel:
     work: Work = Work()
     origins: tuple[Origin, ...] = ()
     note: str = ""  # one line for people: what was fused into the kernel
+    functions: tuple[Expansion, ...] = ()  # that the code calls
 
     @property
     def parallel(self) -> For | None:
@@ -236,6 +237,16 @@ class Kernel:
             case (For(kind=LoopKind.PARALLEL) as loop,):
                 return loop
         return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expansion:
+    """A primitive that the target lacks as a function: the sizes of `code` are its operands, and
+    its last statement stores the result (`xlac_sdk.lowering.outline`).
+    """
+
+    primitive: Primitive
+    code: Kernel
 
 
 def children(stmt: Stmt) -> Sequence[tuple[Stmt, ...]]:

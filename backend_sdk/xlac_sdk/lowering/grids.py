@@ -15,6 +15,7 @@ from xlac_sdk.lowering.alignment import alignments
 from xlac_sdk.lowering.copies import copies_as_kernels
 from xlac_sdk.lowering.legalize import legalize, placed
 from xlac_sdk.lowering.long_integers.split import split_long_integers, with_long_integers
+from xlac_sdk.lowering.outline import with_functions
 from xlac_sdk.lowering.spread import THREADS, spread
 from xlac_sdk.programs.program import Program, Role, Slot
 from xlac_sdk.programs.rewrite import with_kernels
@@ -36,10 +37,11 @@ def grids(program: Program, target: Target) -> Program:
     start = partial(_start, target.storage_alignment)
     program = copies_as_kernels(program, target.copy_alignment, start)
     starts = alignments(program, start)
+    legalized = with_functions if target.functions else legalize
 
     def launchable(kernel: Kernel) -> Kernel:
         least = (min(b.align, n) for b, n in zip(kernel.parameters, starts[kernel], strict=True))
-        legal = legalize(aligned(kernel, tuple(least)), known, fast)
+        legal = legalized(aligned(kernel, tuple(least)), known, fast)
         ready = spread(legal, threads, not gpu, target.most_blocks, target.most_rows)
         if target.splits_long_integers:
             ready = split_long_integers(ready, target)

@@ -43,6 +43,7 @@ def target(request: Request, number: int) -> Target:
         most_lanes=max(OPENCL.native),
         dtypes=frozenset(DType) - lacking,
         size=request.size,
+        functions=True,
         languages=frozenset({OPENCL.language}),
         storage_alignment=16,  # of the widest access, and of NumPy's large arrays, to adopt them
         facts=json.dumps(

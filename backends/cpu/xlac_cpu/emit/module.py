@@ -42,7 +42,7 @@ def emit(
     """
     verify_program(program)
     style = _style(target, machine)
-    spelled = outlined.calling(target) if target.size else target
+    spelled = outlined.calls_for(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
     legal = {
         kernel: interleaved(legalize(kernel, spelled, fast), target) for kernel in program.kernels

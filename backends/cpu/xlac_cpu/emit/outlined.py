@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from xlac_cpu.emit.spelling import function_name, register
 from xlac_cpu.emit.statements import KernelWriter
 from xlac_cpu.emit.style import Style
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.kernel import Apply, Kernel, Store, statements
+from xlac_sdk.kernel_ir.kernel import Kernel, Store
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.sharing import roots, walk
-from xlac_sdk.lowering.outline import LONG, outline
+from xlac_sdk.lowering.outline import LONG, calling, long_primitives, outline
 from xlac_sdk.target import Target
 
 FLOATS = (DType.F32, DType.F64)
@@ -24,15 +23,9 @@ def missing(target: Target) -> frozenset[tuple[Primitive, DType]]:
     return frozenset((p, d) for p in LONG for d in FLOATS if not target.spells(p, d))
 
 
-def calling(target: Target) -> Target:
+def calls_for(target: Target) -> Target:
     """The target, with the primitives that it lacks listed as native, to be spelled as calls."""
-    calls = missing(target)
-    called = {primitive for primitive, _ in calls}
-    # integer powers
-    others = frozenset((p, d) for p in called - target.primitives for d in DType if not d.is_float)
-    return replace(
-        target, primitives=target.primitives | called, lacks=(target.lacks - calls) | others
-    )
+    return calling(target, missing(target))
 
 
 def functions(
@@ -44,10 +37,10 @@ def functions(
     calls, waiting = missing(target), list(kernels)
     written: dict[Called, str] = {}
     while waiting:
-        for called in _called(waiting.pop()):
+        for called in long_primitives(waiting.pop()):
             primitive, dtype, lanes = called
             if (primitive, dtype) in calls and called not in written:
-                spelled = calling(target)
+                spelled = calls_for(target)
                 itself = replace(spelled, lacks=spelled.lacks | {(primitive, dtype)})
                 kernel = outline(primitive, dtype, lanes, itself, fast)
                 written[called] = _text(called, kernel, style, needed)
@@ -57,14 +50,6 @@ def functions(
     ]:
         del needed[declaration]
     return {function_name(*called): text for called, text in written.items()}
-
-
-def _called(kernel: Kernel) -> Iterator[Called]:
-    """The long primitives that a kernel uses."""
-    for stmt in statements(kernel.body):
-        for expr in walk(roots(stmt)):
-            if isinstance(expr, Apply) and expr.primitive in LONG:
-                yield expr.primitive, expr.operands[0].dtype.compute, expr.lanes
 
 
 def _text(called: Called, kernel: Kernel, style: Style, needed: dict[str, None]) -> str:
