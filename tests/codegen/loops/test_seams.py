@@ -11,7 +11,17 @@ from random import Random
 
 import numpy as np
 import pytest
-from loops_harness import MASKED, PLAIN, SCALAR, draw, evaluate, group_of, param, run_scheduled
+from loops_harness import (
+    MASKED,
+    PLAIN,
+    SCALAR,
+    check_graph,
+    draw,
+    evaluate,
+    group_of,
+    param,
+    run_scheduled,
+)
 
 import xlac
 from xlac.codegen.core.seams.rewrite import choose, rewritten
@@ -19,8 +29,9 @@ from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.seams import SeamsSchedule
 from xlac.fusion.group import Kind
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.ops import build
+from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.extend import Concat, Pad
@@ -260,13 +271,13 @@ def test_open_sizes(tmp_path: Path) -> None:
         np.testing.assert_array_equal(b, np.maximum(np.roll(x, 1, 1), 0))
 
 
-def test_vectors_that_are_one_number_are_summed_as_such() -> None:
-    """Nothing but padding is left to sum, by vectors wider than an accumulator."""
-
-    def f(x: xlac.Tensor) -> tuple[xlac.Tensor, xlac.Tensor]:
-        padded = xlac.pad(x, 0.0, low=[0], high=[42], interior=[0])
-        return xlac.sum(xlac.sqrt(padded * padded + 0.5)), padded
-
-    total, padded = xlac.jit(f, target="cpu")(np.zeros(0, "f4"))
-    np.testing.assert_allclose(total, 42 * np.sqrt(0.5), 1e-6)
-    assert not padded.any()
+@pytest.mark.parametrize("combine", ["add", "mul", "max"])
+@pytest.mark.sampled(2)
+def test_vectors_that_are_one_number_are_combined_as_such(combine: str) -> None:
+    """Nothing but padding is left to combine, in vectors wider and narrower than an accumulator."""
+    targets = [replace(t, vector_bytes=b) for t in (PLAIN, MASKED) for b in (16, 32, 64)]
+    for size in (1, 2, 5, 8, 17, 42, 63, 100, 130):
+        x = param("x", (0,))
+        padded = Node.of(Pad((0,), (size,), (0,)), x, build.constant(1.25, DType.F32))
+        total = Node.of(Reduce((0,), combine), build.add(build.mul(padded, 0.75), 0.125))
+        check_graph(Graph("padded", (x,), {"total": total, "padded": padded}), targets, 1e-5)

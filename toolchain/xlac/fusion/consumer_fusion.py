@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, Label, is_fusible, is_pointwise
 from xlac.fusion.epilogue_streams import superfluous
-from xlac.fusion.group import Kind, KindTaken, Placement
+from xlac.fusion.group import Kind, KindTaken, Placement, is_immediate
 from xlac.fusion.narrow_outputs import widening
 from xlac.fusion.prologue_fusion import Prologues, prologues
 from xlac.ir.composite import Composite
@@ -215,7 +215,7 @@ class ConsumerFusion:
         read = sum(
             cost.nbytes(i)
             for i in dict.fromkeys(node.inputs)
-            if i not in inline and len(i.results) == 1
+            if i not in inline and len(i.results) == 1 and not is_immediate(i)
         )
         self.reads[node] = min(1 << 60, read + sum(self.reads[i] for i in inline))
 

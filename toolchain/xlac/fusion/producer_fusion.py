@@ -174,7 +174,9 @@ class ProducerFusion:
         there.
         """
         result = node in self.results
-        full = any(len(c.members) >= MAX_NODES for c in wants.inline) or self._crowds(node, wants)
+        costs = self.consumers.weights[node] or self.consumers.reads[node]  # not numbers, indices
+        full = any(costs and len(c.members) >= MAX_NODES for c in wants.inline)
+        full = full or self._crowds(node, wants)
         free = not result and not wants.memory and not full
         if free and self._inline(node, wants.inline):
             for cluster in wants.inline:

@@ -87,6 +87,7 @@ class Accumulator:
                 self.add(copy + part, split, width, some)
             return
         if self.tail is not None and lanes < width:
+            values = [build.splat(v, lanes) if v.lanes == 1 else v for v in values]
             into, lanes = self.tail, 1
             if self.op.body is None:
                 values = [build.fold(numeric.COMBINE[self.op.combine], v) for v in values]
