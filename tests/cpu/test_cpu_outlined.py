@@ -64,4 +64,4 @@ def test_only_what_the_machine_lacks_is_a_function() -> None:
     target = small()
     assert (Primitive.EXP, DType.F32) in outlined.missing(target)
     assert (Primitive.SQRT, DType.F32) not in outlined.missing(target)
-    assert all(outlined.calling(target).spells(p, d) for p, d in outlined.missing(target))
+    assert all(outlined.calls_for(target).spells(p, d) for p, d in outlined.missing(target))
