@@ -34,7 +34,8 @@ SAMPLED = """
     linalg.cholesky linalg.eigh linalg.svd linalg.lu_factor linalg.lu_solve linalg.qr geqrf
     linalg.householder_product linalg.inv linalg.solve linalg.slogdet linalg.det
     take_along_dim lu_unpack special.zeta polygamma.polygamma_n_1
-    fft.fft fft.ifft fft.rfft fft.irfft
+    fft.fft fft.ifft fft.rfft fft.irfft matrix_exp
+    nn.functional.batch_norm nn.functional.group_norm
     """.split()
 
 
