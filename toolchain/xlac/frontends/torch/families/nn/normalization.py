@@ -184,6 +184,7 @@ def group_norm_backward(
     g, wide = (build.reshape(build.compute(v), shape) for v in (grad, x))
     scale, middle = (build.reshape(build.compute(v), (n, group, 1, 1)) for v in (rstd, mean))
     normal = build.mul(build.sub(wide, middle), scale)
+    others = [axis for axis in range(x.type.rank) if axis != 1]
     gradients: list[Optional] = [None, None, None]
     if output_mask[0]:
         weighed = (
@@ -193,9 +194,10 @@ def group_norm_backward(
         )
         gradients[0] = build.reshape(centred(call, weighed, normal, (2, 3), scale), x.shape)
     if output_mask[1]:
-        gradients[1] = build.reshape(build.reduce(build.mul(g, normal), "add", (0, 3)), (c,))
+        along = build.mul(build.compute(grad), build.reshape(normal, x.shape))
+        gradients[1] = build.reduce(along, "add", others)
     if output_mask[2]:
-        gradients[2] = build.reshape(build.reduce(g, "add", (0, 3)), (c,))
+        gradients[2] = build.reduce(build.compute(grad), "add", others)
     return _cast(gradients, x)
 
 
