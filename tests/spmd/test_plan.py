@@ -70,7 +70,7 @@ def test_matrices_are_divided_by_columns_then_rows(tmp_path: Path) -> None:
     search = PlanSearch(FAST.target, NetworkLink.parse("25GB/s,100us"), FAST.device)
     (plan,) = search.plans(whole, 2)
     assert plan.chosen in ({"up.weight": (("model",), ())}, {"down.weight": ((), ("model",))})
-    assert plan.wire == pytest.approx(100e-6, rel=0.5)
+    assert plan.time.wire == pytest.approx(100e-6, rel=0.5)
 
 
 def test_what_does_not_fit_is_left_out(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_is_printed_is_a_spec_of_that_plan(
     assert status(["plan", path, "--ranks", "4", "--max-memory", "48K", *options]) == 0
     told = capsys.readouterr().out
     first = told.splitlines()[2]
-    found = re.search(r"(\S+) (ms|us) +\S+% +([\d,]+) bytes  (\S+)$", first)
+    found = re.search(r"(\S+) (ms|us) +\S+% +\S+% +([\d,]+) bytes  (\S+)$", first)
     assert found is not None
     wire, unit, memory, mesh = found.groups()
     sections = told[told.index("mesh: {") :]

@@ -47,16 +47,19 @@ def tell_plans(search: PlanSearch, model: Model, ranks: int, plans: list[Lowered
     """
     alone = search.alone(model)
     about = f"links of {search.link}; each computes {search.device}"
+    columns = f"{'step':>12} {'compute':>12} {'wire':>12} {'hidden':>7} {'efficiency':>10}"
     lines = [
         f"{ranks} ranks; {about}; one process: {_time(alone)}",
-        f"{'step':>12} {'compute':>12} {'wire':>12} {'efficiency':>10} {'memory':>18}  mesh",
+        f"{columns} {'memory':>18}  mesh",
     ]
     for one in plans:
         plan = one.plan
         share = alone / (ranks * plan.seconds) if plan.seconds else 1.0
+        time = plan.time
+        hidden = time.hidden / time.wire if time.wire else 0.0
         lines.append(
-            f"{_time(plan.seconds):>12} {_time(plan.compute):>12} {_time(plan.wire):>12} "
-            f"{share:>9.1%} {one.memory:>12,} bytes  {plan.mesh}"
+            f"{_time(time.seconds):>12} {_time(time.compute):>12} {_time(time.wire):>12} "
+            f"{hidden:>7.1%} {share:>10.1%} {one.memory:>12,} bytes  {plan.mesh}"
         )
     best = plans[0].plan
     lines.append("mesh: {" + ", ".join(f"{name}: {size}" for name, size in best.mesh.axes) + "}")

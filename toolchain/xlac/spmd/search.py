@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from xlac.ir.graph import Graph, Node
@@ -21,8 +22,9 @@ from xlac.ops.cost import cost, nbytes
 from xlac.ops.tensor.leaf import Param
 from xlac.spmd.cost import SCALES, NetworkLink, seconds
 from xlac.spmd.mesh import Mesh, Sharding
-from xlac.spmd.model import DATA, collectives, expanded, of_rank
+from xlac.spmd.model import DATA, expanded, of_rank
 from xlac.spmd.partition import Partitioned
+from xlac.spmd.step_time import StepTime, step_time
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
 
@@ -59,21 +61,20 @@ class RankDevice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeshPlan:
-    """A model with a mesh of known sizes and weights to divide, and what is predicted of a step, in
-    seconds. `kept`: bytes of weights and state on a rank.
+    """A model with a mesh of known sizes and weights to divide, and what is predicted of a step.
+    `kept`: bytes of weights and state on a rank.
     """
 
     model: Model
     mesh: Mesh
     chosen: Mapping[str, Sharding]
-    compute: float
-    wire: float
+    time: StepTime
     kept: int
 
     @property
     def seconds(self) -> float:
-        """The time of a step of which nothing hides another part."""
-        return self.compute + self.wire
+        """The time of a step."""
+        return self.time.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class PlanSearch:
 
     def alone(self, model: Model) -> float:
         """The time of a step in one process."""
-        return computing(expanded(model.graph, self.target), self.device)
+        return sum(computing(expanded(model.graph, self.target), self.device).values())
 
     def _best(self, model: Model, mesh: Mesh) -> MeshPlan | None:
         """The best plan of a mesh; None where none divides along all of its axes."""
@@ -130,8 +131,9 @@ class PlanSearch:
             _, made = of_rank(own, mesh, 0, self.target)
         except SourceError:  # ranks along an axis would do the same work
             return None
-        wire = sum(seconds(node, self.link) for node, _ in collectives(made))
-        return MeshPlan(own, mesh, chosen, computing(made.graph, self.device), wire, kept(made))
+        compute = computing(made.graph, self.device)
+        time = step_time(made.graph, compute, partial(seconds, link=self.link))
+        return MeshPlan(own, mesh, chosen, time, kept(made))
 
 
 def too_large(least: int, limit: int | None) -> SourceError:
@@ -190,20 +192,22 @@ def _options(group: Sequence[Node], mesh: Mesh) -> Iterator[dict[str, Sharding]]
                 yield {n.op.name: sharding for n in group if isinstance(n.op, Param)}
 
 
-def computing(graph: Graph, device: RankDevice) -> float:
-    """The least time that a device needs for a graph, by its arithmetic or its memory for each
-    operation. Element-wise operations are fused, so they move no bytes; parameters and results are
-    moved once.
+def computing(graph: Graph, device: RankDevice) -> dict[Node, float]:
+    """The least time that a device needs for each operation, by its arithmetic or its memory.
+    Element-wise operations are fused, so they move no bytes; parameters and results are moved once,
+    by all operations in proportion to their times.
     """
-    total = 0.0
+    times: dict[Node, float] = {}
     for node in graph.nodes():
         if isinstance(node.op, Collective):
             continue
         needs = cost(node)
         moved = 0 if isinstance(node.op, Elementwise) else needs.read + needs.written
-        total += max(needs.flops / device.flops, moved / device.rate)
+        times[node] = max(needs.flops / device.flops, moved / device.rate)
     ends = [*graph.inputs, *graph.outputs.values()]
-    return total + sum(nbytes(t) for node in ends for t in node.results) / device.rate
+    moving = sum(nbytes(t) for node in ends for t in node.results) / device.rate
+    total = sum(times.values())
+    return {node: time * (1 + moving / total) for node, time in times.items()} if total else times
 
 
 def kept(made: Partitioned) -> int:
