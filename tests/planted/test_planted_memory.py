@@ -90,13 +90,13 @@ def test_a_stale_entry_of_the_cache(
     tmp_path: Path, cause: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key that does not tell two numbers apart: one program gets the code of the other."""
-    true = driver.key_of
+    true = built.key_of
 
     def blind(backend: Backend, target: Target, sources: Mapping[str, str]) -> str:
         same = {name: re.sub("0x[0-9A-Fa-f]+", "", text) for name, text in sources.items()}
         return true(backend, target, same)
 
-    monkeypatch.setattr(driver, "key_of", blind)
+    monkeypatch.setattr(built, "key_of", blind)
     first = 'xlac: 1\nmodel: m\ninputs: {a: "f32[64]"}\noutputs: {y: a * 2.0}\n'
     (tmp_path / "other.yaml").write_text(first, "utf-8")
     assert xlac.verify(tmp_path / "other.yaml", draws=["random"]).right

@@ -50,6 +50,7 @@ def compile(
     allow_kernels: bool | None = None,
     signature: str = "",
     tune: float | bool | None = None,
+    place: Mapping[str, str | Sequence[str]] | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto. Or a function of TensorFlow, with a tuple of example arguments in place of the
@@ -77,6 +78,10 @@ def compile(
     docs/TUNING.md. Programs with open sizes are not.
     `passes` is another pipeline of the optimizer, as text: `xlac inspect --stage passes` prints the
     default one. With `verify_each` a graph that is compiled is verified after every pass.
+    `place` puts nodes on other targets, by patterns of their paths, of which the first that fits
+    wins: {"encoder.*": "cpu", "decoder.*": "c"}; nodes that none fits are on `target`. Several
+    targets, as ["cuda", "cpu"], are taken in turn where one is not installed or cannot compute the
+    nodes, with a warning. It replaces what the model says: docs/PLACEMENT.md.
     `signature` is the one to compile of those that a .tflite file has; by default serving_default.
     `allow_kernels` says whether hand-written kernels that the model names are compiled, which are
     code: True compares them with what they mean and calls them, False computes what they mean, and
@@ -113,9 +118,10 @@ def compile(
         allow_kernels=allow_kernels,
         signature=signature,
         tune=tune,
+        place=place,
     )
-    place = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
-    cached = load(place, copy_weights)
+    kept = entry(source, target, options) if isinstance(source, str | os.PathLike) else None
+    cached = load(kept, copy_weights)
     if cached is not None:
         return cached
     from xlac.support.gc_pause import paused
@@ -125,15 +131,15 @@ def compile(
 
         from xlac.driver import compile as compile_now
 
-        if place and isinstance(source, str | os.PathLike):
+        if kept and isinstance(source, str | os.PathLike):
             note(Path(source))
         compiled = compile_now(source, target, options)
     if isinstance(compiled, Compiled):
-        keep(place, compiled, files)
+        keep(kept, compiled, files)
         return compiled
 
     def entry_for(sizes: Mapping[str, Any]) -> CompilationEntry | None:
-        if not place or not isinstance(source, str | os.PathLike):
+        if not kept or not isinstance(source, str | os.PathLike):
             return None
         return entry(source, target, _specialized(options, sizes))
 

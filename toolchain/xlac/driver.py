@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from xlac.cache.fingerprint import key_of
-from xlac.cache.rooms import copied
-from xlac.cache.store import Cache
 from xlac.codegen.claims import check_host_calls, is_kept, kind_taken
 from xlac.codegen.gpu.core.instructions import permitted
 from xlac.codegen.kernel_dedup import LoweringCache
@@ -38,11 +32,14 @@ from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.specialize import known_sizes, partly_open
 from xlac.passes.weights import Weights
+from xlac.placement.places import check_one_target, in_stages, no_program_options
 from xlac.program_variants import Variant, merged
 from xlac.recompute.fewer_carries import explained, with_fewer_carries
 from xlac.recompute.fit import fit_memory
 from xlac.recompute.program_planner import ProgramPlanner
+from xlac.runtime.built import built
 from xlac.runtime.compiled import Compiled
+from xlac.runtime.in_stages import callable_of
 from xlac.runtime.specialization import Specializing
 from xlac.runtime.variants import asked, checked
 from xlac.settings import settings
@@ -51,7 +48,6 @@ from xlac_sdk.backend import Backend
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
-from xlac_sdk.source import XlacError
 from xlac_sdk.support.limits import checkpoint, within
 from xlac_sdk.target import Target
 
@@ -97,12 +93,16 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
             signature=options.signature,
         )
         allowed = options.allow_kernels
-        return model if allowed is None else replace(model, allow_kernels=allowed)
+        model = model if allowed is None else replace(model, allow_kernels=allowed)
+        return options.placing(model)
 
     def build(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
             again = partly_open(read(sizes, values) if model is None else model, sizes)
-            again = watched(unfixed(again) if again.dims else again, checks)
+            again = unfixed(again) if again.dims else again
+            if again.place:
+                return compiled_in_stages(again, target, options)
+            again = watched(again, checks)
             return executable(lowered(again, wanted=wanted(again), every=False), backend)
 
     bounded = partial(within, options.max_compile_seconds, options.max_compile_memory)
@@ -117,10 +117,28 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
                 raise
             return Specializing(undecided.interface, build)
         if model.dims and options.sizes == "specialize":
-            return Specializing(model.interface, build, grows=facts.device == "cpu" and model.grows)
+            grows = facts.device == "cpu" and model.grows and not model.place
+            return Specializing(model.interface, build, grows=grows)
+        if model.place:
+            return compiled_in_stages(unfixed(model), target, options)
         closed = watched(unfixed(model), checks)
         again = lowered(closed, wanted=wanted(closed), variants=options.variants)
         return executable(again, backend)
+
+
+def compiled_in_stages(model: Model, target: str, options: CompileOptions) -> Compiled:
+    """A model whose nodes are on several targets, as one callable. Raises UnsupportedError for
+    options that only programs of one target have.
+    """
+    no_program_options(options)
+
+    def make(stage: Model, name: str) -> Compiled:
+        backend, pipeline = find(name), Pipeline.asked(options.passes)
+        facts, every = backend.target_for(options.request), options.verify_each
+        stage = watched(stage, options.checks)
+        return executable(lower(stage, facts, pipeline=pipeline, verify_each=every), backend)
+
+    return callable_of(in_stages(model, target, make))
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
@@ -158,6 +176,7 @@ def lower(
     again with its groups reordered and some of them recomputed; raises LimitError where that does
     not suffice.
     """
+    check_one_target(model, target.name)
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
     facts = permitted_kernels(facts, model)
@@ -255,7 +274,8 @@ def executable(lowered: Lowered, backend: Backend) -> Compiled:
     """Program to something that runs: emit, build, load. What was built before is taken from the
     cache. Raises SourceError for a hand-written kernel that is not what it should be.
     """
-    return _executable(agreed(lowered, backend), backend)
+    whole = agreed(lowered, backend)
+    return built(whole.program, whole.target, backend)
 
 
 def agreed(lowered: Lowered, backend: Backend) -> Lowered:
@@ -266,35 +286,11 @@ def agreed(lowered: Lowered, backend: Backend) -> Lowered:
         return lowered
 
     def runs(model: Model) -> Compiled:
-        return _executable(lower(model, lowered.target), backend)
+        one = lower(model, lowered.target)
+        return built(one.program, one.target, backend)
 
     facts_of_kernels = compared(lowered.partition, lowered.target, runs)
     if not facts_of_kernels:
         return lowered
     facts = {**lowered.program.facts, FACT: facts_of_kernels}
     return replace(lowered, program=replace(lowered.program, facts=facts))
-
-
-def _executable(lowered: Lowered, backend: Backend) -> Compiled:
-    program, target = lowered.program, lowered.target
-    with paused():
-        checkpoint("writing the code")
-        sources = backend.emit(program, target)
-    now = settings()
-    cache = None if now.cache is None else Cache(now.cache, now.cache_bytes)
-    key = key_of(backend, target, sources) if cache else ""
-    path = cache.find(key) if cache else None
-    if path is not None:
-        # another process has removed it from the cache since: it is built again
-        with suppress(OSError, XlacError):
-            return Compiled(program, target, backend.load(Path(path), program, target), Path(path))
-    with tempfile.TemporaryDirectory(prefix="xlac-", ignore_cleanup_errors=True) as folder:
-        checkpoint("building the code")
-        built = Path(folder)
-        artifact = backend.build(sources, built)
-        checkpoint("loading the code")
-        code = backend.load(artifact, program, target)
-        checkpoint("keeping the code")
-        write = partial(copied, artifact, built)
-        place = cache.keep(key, program.name, backend, write) if cache else None
-    return Compiled(program, target, code, None if place is None else Path(place))

@@ -48,6 +48,17 @@ class MeshSection:
     rank: int | None = None  # of the model of one rank, whose mesh has its sizes
 
 
+@dataclass(frozen=True, slots=True)
+class SaidPlace:
+    """The targets that compute the nodes whose paths fit a pattern: the first one, or one of the
+    others where that cannot. And where this is said.
+    """
+
+    pattern: str
+    targets: tuple[str, ...]
+    span: Span | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A named graph and the data of its weights.
@@ -80,6 +91,8 @@ class Model:
     checkpointed: Callable[[float], Graph] | None = None
     # of models that are partitioned among ranks
     ranks: MeshSection | None = None
+    # of models whose nodes are on several devices: the first pattern that fits a node wins
+    place: tuple[SaidPlace, ...] = ()
 
     def changed(self, change: Callable[[Model], Model]) -> Model:
         """The model after a change of its graph, and of its checkpointed ones."""

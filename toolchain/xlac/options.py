@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from xlac.settings import settings
 from xlac.support.dependencies import content
@@ -17,6 +17,9 @@ from xlac.support.tuned_facts import tuned_facts
 from xlac_sdk.machine_facts import TUNABLE
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Request
+
+if TYPE_CHECKING:  # a warm start imports nothing of the compiler
+    from xlac.model import Model
 
 DIGITS = 40  # of an integer, at most, as in specs
 LARGEST = 10**DIGITS
@@ -70,6 +73,8 @@ class CompileOptions:
     # target
     facts: Facts | None = None
     tune: float | bool | None = None  # seconds; True: 60
+    # targets by pattern of nodes; None: what the model says
+    place: Mapping[str, str | Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         """Raises SourceError for an integer of more digits than a message could show, and for an
@@ -99,6 +104,16 @@ class CompileOptions:
             self.cpu, self.triple, arch=self.arch, threads=threads, facts=facts, tuned=tuned
         )
 
+    def placing(self, model: Model) -> Model:
+        """The model with these places, where some are given, in place of its own. Raises
+        SourceError for what is no mapping of patterns to targets.
+        """
+        if self.place is None:
+            return model
+        from xlac.placement.places import said_places
+
+        return replace(model, place=said_places(self.place))
+
     @property
     def checks(self) -> tuple[str, ...]:
         """The kinds of checks that are requested. Raises SourceError for an unknown kind."""
@@ -121,6 +136,7 @@ class CompileOptions:
             "signature": self.signature,
             "allow_kernels": self.allow_kernels,
             "tune": self.tune,
+            "place": None if self.place is None else [[*item] for item in self.place.items()],
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }
 

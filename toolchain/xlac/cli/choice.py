@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.facts import facts_given
+from xlac.cli.placing import places
 from xlac.support.file_kinds import is_saved_model
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ def chosen(
     facts: str | None = None,
     signature: str = "",
     trusted: bool = False,
+    place: tuple[str, ...] = (),
 ) -> Chosen:
     """The values of these options, read and checked."""
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
@@ -176,6 +178,7 @@ def chosen(
         allow_kernels=allow_kernels,
         facts=None if facts is None else facts_given(facts),
         signature=signature,
+        place=places(place),
     )
     return Chosen(spec, target, options, allow_outside, entry, trusted)
 

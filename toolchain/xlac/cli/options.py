@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from xlac.cli.numbers import SEED, FiniteRange
+from xlac.cli.placing import place_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -206,9 +207,10 @@ def kernels_option(function: Command) -> Command:
 
 
 def target_options(function: Command) -> Command:
-    """The options of `machine_options`, --precision, --checked, --checks and --allow-kernels."""
+    """Those of `machine_options`, --place, --precision, --checked, --checks, --allow-kernels."""
     decorators = [
         machine_options,
+        place_option,
         kernels_option,
         click.option(
             "--precision",

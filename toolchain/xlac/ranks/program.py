@@ -15,6 +15,7 @@ from xlac.ir.text import show
 from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
+from xlac.placement.places import refuse_places
 from xlac.runtime.compiled import Compiled
 from xlac.spmd.mesh import Mesh, assembled, part_of
 from xlac.spmd.model import of_rank
@@ -87,6 +88,7 @@ def rank_program(
     `of_rank`. The model's sizes must be fixed. Raises UnsupportedError where the target has no
     collectives and the program needs them.
     """
+    refuse_places(model, "--mesh")
     own, plan = of_rank(model, mesh, rank, target, idle_axes)
     if plan.reasons and not target.collectives:
         problem = f"{backend.name} has no collectives, and the program needs {len(plan.reasons)}"

@@ -78,7 +78,7 @@ class DeclaredOps:
         if not merged.ops:
             problem = "the spec declares no operations"
             raise SourceError(
-                Diagnostic("XL2002", problem, merged.place.span, "its section `ops` does")
+                Diagnostic("XL2002", problem, merged.at.span, "its section `ops` does")
             )
         return declared
 
@@ -92,7 +92,7 @@ class DeclaredOps:
         if name not in self.merged.ops:
             problem = f"the spec declares no operation {name!r}"
             hint = nearest(name, self.names)
-            raise SourceError(Diagnostic("XL2004", problem, self.merged.place.span, hint))
+            raise SourceError(Diagnostic("XL2004", problem, self.merged.at.span, hint))
         return self.merged.ops[name].spec
 
     def place(self, name: str) -> Span:

@@ -53,7 +53,7 @@ def check_outputs(merged: Merged, context: Elaboration) -> None:
         context.report.add(
             "XL1011",
             "missing key 'outputs': the spec says no result",
-            merged.place.span,
+            merged.at.span,
             "outputs: [name]",
         )
 

@@ -24,6 +24,7 @@ from xlac.spec.interface import (
 )
 from xlac.spec.kernels.files import paths
 from xlac.spec.kernels.files import read as read_kernels
+from xlac.spec.placement import read_placement
 from xlac.spec.report import Report
 from xlac.spec.schema.document import Merged, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
@@ -98,7 +99,7 @@ def load_training(
             Diagnostic(
                 "XL5031",
                 "this spec has no section train",
-                merged.place.span,
+                merged.at.span,
                 "include it in a spec that says loss and optimizer: docs/TRAINING.md",
             )
         )
@@ -149,6 +150,7 @@ def _load(
         arrays = find(context.weights, stored, constants)
     graph = Graph(merged.name, tuple(inputs), outputs)
     ranks = read_sharding(merged, graph, context.weights, report)
+    place = read_placement(merged, graph, report)
     report.finish()
     model = Model(
         graph,
@@ -160,6 +162,7 @@ def _load(
         paths(kernels),
         extents,
         ranks=ranks,
+        place=place,
     )
     return model, merged, training
 

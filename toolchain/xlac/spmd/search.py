@@ -20,6 +20,7 @@ from xlac.model import MeshSection, Model, SaidSharding
 from xlac.ops.collective.group import Collective
 from xlac.ops.cost import cost, nbytes
 from xlac.ops.tensor.leaf import Param
+from xlac.placement.places import refuse_places
 from xlac.spmd.cost import SCALES, NetworkLink, seconds
 from xlac.spmd.mesh import Mesh, Sharding
 from xlac.spmd.model import DATA, expanded, of_rank
@@ -91,6 +92,7 @@ class PlanSearch:
         work of their own are left out, and those whose weights and state alone exceed the limit.
         Raises SourceError where none is left.
         """
+        refuse_places(model, "xlac plan")
         model = replace(model, graph=expanded(model.graph, self.target))
         plans = [plan for mesh in meshes(model.ranks, ranks) if (plan := self._best(model, mesh))]
         if not plans:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,10 @@ from xlac.cli.options import (
     target_options,
 )
 from xlac.cli.runs.rank import mesh_option
+
+if TYPE_CHECKING:
+    from xlac.cli.choice import Chosen
+    from xlac.model import Model
 
 
 @click.command(name="explain")
@@ -48,7 +52,8 @@ def command(
     and bytes.
 
     With --mesh the program of one rank, after every collective with why it is there, its bytes and
-    predicted time, and the memory of each rank. `xlac explain XL1234` tells more about an error.
+    predicted time, and the memory of each rank. With places the cut comes first: which nodes are
+    where, and which values cross. `xlac explain XL1234` tells more about an error.
     """
     if re.fullmatch(r"XL\d{4}", str(spec).upper()) and not spec.exists():
         from xlac import diagnostics
@@ -82,12 +87,41 @@ def command(
         lowered = program.lowered
     elif link is not None:
         raise click.UsageError("--link goes with --mesh")
+    if mesh is None and model.place:
+        text = _stages(model, choice, node, schedules)
     else:
-        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
-    text = story.tell(lowered, model.graph, node, backend.control, schedules)
+        if mesh is None:
+            lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
+        text = story.tell(lowered, model.graph, node, backend.control, schedules)
     if not text and node is not None:
         known = list(story.written(model.graph))
         some = f"it has {', '.join(known[:12])}" + (", …" if len(known) > 12 else "")
         hint = nearest(node, known, some)
         raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
     click.echo(text)
+
+
+def _stages(model: Model, choice: Chosen, node: str | None, schedules: bool) -> str:
+    """How a model is cut by its places, and the explanation of each stage; of `node` alone, where
+    that is given.
+    """
+    from xlac.debug.explain import story
+    from xlac.driver import Lowered, lower
+    from xlac.placement.places import in_stages, no_program_options
+    from xlac.placement.story import tell_cut
+    from xlac_sdk.host.registry import find
+
+    no_program_options(choice.options)
+
+    def lowered(stage: Model, target: str) -> Lowered:
+        return lower(stage, find(target).target_for(choice.options.request))
+
+    staged = in_stages(model, choice.target, lowered)
+    parts = [*(f"note: {text}" for text in staged.notes), tell_cut(staged.model)]
+    parts = [] if node is not None else parts
+    for number, (stage, made) in enumerate(zip(staged.model.stages, staged.stages, strict=True)):
+        control = find(stage.target).control
+        text = story.tell(made, stage.model.graph, node, control, schedules)
+        if text:
+            parts += ["", f"stage {number + 1} on {stage.target}", text]
+    return "\n".join(parts).lstrip()

@@ -21,6 +21,7 @@ from xlac.cli.options import (
     spec_options,
     target_options,
 )
+from xlac.cli.placing import told_placement
 from xlac.cli.runs.model import opened
 from xlac.cli.runs.rank import mesh_option
 from xlac.cli.runs.results import check_expected, finished
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from xlac.cache.compilations import CompilationEntry
     from xlac.cli.choice import Chosen
     from xlac.cli.entry_run import RunRequest
+    from xlac.model import Model
     from xlac.runtime.compiled import Compiled
+    from xlac.runtime.specialization import Specializing
 
 # a program, its inputs, its target and its number of threads
 Ready = tuple["Compiled", dict[str, Any], str, int]
@@ -158,7 +161,8 @@ def spec_run(request: RunRequest, options: dict[str, Any]) -> Ready:
             request.arrays,
             request.seed,
         )
-    click.echo(f"{program.program.name} on {choice.target}: {peak(program.program)}", err=True)
+    on = " and ".join(dict.fromkeys(program.program.facts.get("stages", [choice.target])))
+    click.echo(f"{program.program.name} on {on}: {peak(program.program)}", err=True)
     return program, inputs, choice.target, choice.threads
 
 
@@ -166,7 +170,7 @@ def _compiled(
     choice: Chosen, place: CompilationEntry | None, request: RunRequest
 ) -> tuple[Compiled, dict[str, Any]]:
     """A spec's program for the user's inputs, and all inputs; stored in `place`, if given."""
-    from xlac.api import compile, keep
+    from xlac.api import keep
     from xlac.runtime.specialization import Specializing
     from xlac.support.dependencies import copying, note, noted, steady
 
@@ -175,24 +179,34 @@ def _compiled(
         model, decided = opened(choice, request.arrays, request.archive)
         check_outputs(request.outputs, model.graph.outputs)
         inputs = gather(model, request.arrays, request.archive, request.seed, decided)
-        program = compile(
-            model,
-            choice.target,
-            threads=choice.threads,
-            cpu=choice.options.cpu,
-            triple=choice.options.triple,
-            arch=choice.options.arch,
-            checked=choice.options.checked,
-            schedules=choice.options.schedules,
-            passes=choice.options.passes,
-            verify_each=choice.options.verify_each,
-            allow_kernels=choice.options.allow_kernels,
-        )
+        with told_placement():
+            program = compiled(choice, model)
     if isinstance(program, Specializing):
-        return program.specialize(inputs), inputs
+        with told_placement():
+            return program.specialize(inputs), inputs
     if not decided:
         keep(place, program, files)
     return program, inputs
+
+
+def compiled(choice: Chosen, model: Model) -> Compiled | Specializing:
+    """A model compiled as the options say."""
+    from xlac.api import compile
+
+    return compile(
+        model,
+        choice.target,
+        threads=choice.threads,
+        cpu=choice.options.cpu,
+        triple=choice.options.triple,
+        arch=choice.options.arch,
+        checked=choice.options.checked,
+        schedules=choice.options.schedules,
+        passes=choice.options.passes,
+        verify_each=choice.options.verify_each,
+        allow_kernels=choice.options.allow_kernels,
+        place=choice.options.place,
+    )
 
 
 def artefact_run(request: RunRequest, options: dict[str, Any]) -> Ready:

@@ -146,6 +146,8 @@ def command(mesh: str | None, timeout: float | None, **given: Any) -> int:
     from xlac.cli.choice import refuse_tensorflow
 
     refuse_tensorflow("specs and modules")
+    if given.pop("place"):
+        raise click.UsageError("--place is for models that are run: training has one target")
     if mesh is None:
         if timeout is not None:
             raise click.UsageError("--timeout goes with --mesh")

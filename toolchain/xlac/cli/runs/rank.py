@@ -213,6 +213,6 @@ def check_given(allow_long: bool, copy_weights: bool, numbers: tuple[str, ...]) 
 
 def _check(options: dict[str, Any]) -> None:
     """Raises UsageError for options that do not go with --mesh."""
-    for name in ("entry", "checked", "checks", "max_memory", "allow_kernels"):
+    for name in ("entry", "checked", "checks", "max_memory", "allow_kernels", "place"):
         if options.get(name):
             raise click.UsageError(f"--mesh does not go with --{name.replace('_', '-')}")

@@ -22,7 +22,7 @@ MAX_FILES = 100
 
 T = TypeVar("T")
 _NAMED = tuple(
-    "dims params inputs state ops blocks graph extents mesh shard optimizers rates".split()
+    "dims params inputs state ops blocks graph extents mesh shard place optimizers rates".split()
 )
 
 
@@ -38,7 +38,7 @@ class SpecEntry(Generic[T]):
 class Merged:
     """A document merged with its includes."""
 
-    place: Place
+    at: Place
     name: str = ""
     doc: str = ""
     precision: str = ""
@@ -53,6 +53,7 @@ class Merged:
     extents: dict[str, SpecEntry[list[str | None]]] = field(default_factory=dict)
     mesh: dict[str, SpecEntry[int | None]] = field(default_factory=dict)
     shard: dict[str, SpecEntry[list[Any]]] = field(default_factory=dict)
+    place: dict[str, SpecEntry[tuple[str, ...]]] = field(default_factory=dict)
     weights: SpecEntry[Any] | None = None
     train: SpecEntry[training.TrainSpec] | None = None
     optimizers: dict[str, SpecEntry[training.OptimizerSpec]] = field(default_factory=dict)

@@ -1,0 +1,142 @@
+"""Runs the stages of a model in turn, as one program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from xlac.placement.stage_models import StageValues
+from xlac.placement.whole_program import state_offsets
+from xlac_sdk.backend import Executable
+from xlac_sdk.dims import evaluate, static
+from xlac_sdk.dtypes import Array
+from xlac_sdk.programs.program import Program, Role
+from xlac_sdk.programs.sizes import of_call
+
+SPARE = 4  # sets of arrays that wait for the next call, at most
+
+
+class CompiledStage(Protocol):
+    """A stage that was compiled for its device."""
+
+    whole: Program
+    executable: Executable
+
+    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
+        """Computes into the caller's arrays."""
+
+    def reset(self) -> None:
+        """Sets its state to zero."""
+
+
+class StagedExecutable:
+    """The stages of a model, each on its device, called in turn: values pass through arrays of the
+    host. Its state block is that of `whole_program`.
+
+    Calls of a model without state may overlap; each has its own arrays.
+    """
+
+    def __init__(
+        self, program: Program, values: StageValues, stages: Sequence[CompiledStage]
+    ) -> None:
+        self.program, self.values, self.stages = program, values, tuple(stages)
+        self._offsets = state_offsets([stage.whole for stage in stages])
+        self._held: dict[str, Array] = {
+            s.name: np.zeros(static(s.type.shape), s.type.dtype.numpy) for s in values.held
+        }
+        self._slots = [
+            s for s in self.program.slots if s.role is Role.STATE and s.name in self._held
+        ]
+        self._turn: AbstractContextManager[Any] = (
+            Lock() if self.program.state_bytes else nullcontext()
+        )
+        # arrays of values between stages that no call uses now, all of these sizes
+        self._spare: tuple[tuple[int, ...], list[dict[int, Array]]] = ((), [])
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+        """Calls the stages. An error of one ends the call; the state may then be that of before in
+        some stages, and of after in others.
+        """
+        numbers = self.values
+        sizes = of_call(self.program, inputs)
+        with self._turn:
+            own = self._taken(sizes)
+            values = {number: inputs[name] for name, number in numbers.inputs.items()}
+            values |= {number: outputs[name] for name, number in numbers.outputs.items()}
+            values |= own
+            values |= {state.before: self._held[state.name] for state in numbers.held}
+            for (reads, writes), stage in zip(numbers.stages, self.stages, strict=True):
+                stage.run(
+                    {name: values[number] for name, number in reads.items()},
+                    {name: values[number] for name, number in writes.items()},
+                )
+            for state in numbers.held:
+                np.copyto(self._held[state.name], values[state.after])
+            self._leave(sizes, own)
+
+    def _taken(self, sizes: Mapping[str, int]) -> dict[int, Array]:
+        """Arrays for the values between stages, which no other call uses."""
+        key = tuple(sizes.values())
+        of, spare = self._spare
+        if of == key:
+            try:
+                return spare.pop()
+            except IndexError:  # other calls have them
+                pass
+        arrays: dict[int, Array] = {
+            number: np.empty(tuple(evaluate(d, sizes) for d in type.shape), type.dtype.numpy)
+            for number, type in self.values.between.items()
+        }
+        told = self.values.sizes.items()
+        return arrays | {number: np.zeros(sizes[one.name], np.bool_) for number, one in told}
+
+    def _leave(self, sizes: Mapping[str, int], arrays: dict[int, Array]) -> None:
+        """Keeps arrays for the next call."""
+        key = tuple(sizes.values())
+        if self._spare[0] != key:
+            self._spare = (key, [])
+        if len(self._spare[1]) < SPARE:
+            self._spare[1].append(arrays)
+
+    def reset(self) -> None:
+        """Sets the state of all stages, and what the host holds, to zero."""
+        with self._turn:
+            for stage in self.stages:
+                stage.reset()
+            for array in self._held.values():
+                array[...] = 0
+
+    def read_state(self, start: int = 0, stop: int | None = None) -> Array:
+        """A copy of bytes of the state block."""
+        with self._turn:
+            block = self._block()
+        return block[start:stop].copy()
+
+    def write_state(self, block: Array, start: int = 0) -> None:
+        """Overwrites bytes of the state block."""
+        with self._turn:
+            whole = self._block()
+            whole[start : start + block.size] = block
+            for stage, first in zip(self.stages, self._offsets, strict=False):
+                if stage.whole.state_bytes:
+                    part = whole[first : first + stage.whole.state_bytes]
+                    stage.executable.write_state(np.ascontiguousarray(part))
+            for slot in self._slots:
+                part = whole[slot.offset : slot.offset + slot.nbytes]
+                self._held[slot.name].reshape(-1).view(np.uint8)[:] = part
+
+    def _block(self) -> Array:
+        """The state block, read from all stages."""
+        whole = np.zeros(self.program.state_bytes, np.uint8)
+        for stage, first in zip(self.stages, self._offsets, strict=False):
+            if stage.whole.state_bytes:
+                part = stage.executable.read_state()
+                whole[first : first + part.size] = part
+        for slot in self._slots:
+            held = self._held[slot.name].reshape(-1).view(np.uint8)
+            whole[slot.offset : slot.offset + slot.nbytes] = held
+        return whole

@@ -1,0 +1,63 @@
+"""A model on several targets as one callable."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from warnings import warn
+
+from xlac.placement.executable import StagedExecutable
+from xlac.placement.places import PlacementWarning, Staged
+from xlac.placement.stage_models import StageValues
+from xlac.placement.whole_program import whole_program
+from xlac.runtime.compiled import Compiled, PresentState
+from xlac_sdk.programs.program import Program
+
+OWN = (str(Path(__file__).parents[1]), contextlib.__file__)
+"""Where code is that stands between a user's call and a warning."""
+
+
+class CompiledInStages(Compiled):
+    """Called like `Compiled`; `stages` are the programs of its stages, in the order in which they
+    run.
+    """
+
+    def __init__(self, program: Program, values: StageValues, stages: Sequence[Compiled]) -> None:
+        code = StagedExecutable(program, values, stages)
+        names = "+".join(dict.fromkeys(stage.target.name for stage in stages))
+        super().__init__(program, replace(stages[0].target, name=names), code)
+        self.values, self.stages = values, tuple(stages)
+
+    def __reduce__(self) -> Any:
+        """The programs of the stages, and the state. Raises UnsupportedError where one of them
+        cannot be pickled.
+        """
+        return _unpickled, (self.whole, self.values, self.stages, self._present_state())
+
+
+def callable_of(staged: Staged[Compiled]) -> CompiledInStages:
+    """The stages as one callable. Warns where nodes are not on the target that is preferred."""
+    for note in staged.notes:
+        warn(note, PlacementWarning, stacklevel=_depth())
+    program = whole_program(staged.model, [stage.whole for stage in staged.stages])
+    return CompiledInStages(program, staged.model.values, staged.stages)
+
+
+def _depth() -> int:
+    """How far up the frames of the compiler's caller are."""
+    depth, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(OWN):
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
+def _unpickled(
+    program: Program, values: StageValues, stages: Sequence[Compiled], present: PresentState
+) -> CompiledInStages:
+    compiled = CompiledInStages(program, values, stages)
+    compiled._restore(present)
+    return compiled
