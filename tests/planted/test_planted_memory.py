@@ -12,12 +12,12 @@ import pytest
 from planting import PRODUCT, spoil
 
 import xlac
-from xlac import driver
 from xlac.codegen.core.lowered_group import PackedConstant
 from xlac.debug.verify import causes
 from xlac.ir.op import Array
 from xlac.memory.constants import ConstantSlots
 from xlac.memory.lifetimes import Lifetimes
+from xlac.runtime import built
 from xlac_cpu.emit import module as emitter
 from xlac_sdk.backend import Backend
 from xlac_sdk.kernel_ir import build as kernels

@@ -80,7 +80,7 @@ def compile(
     default one. With `verify_each` a graph that is compiled is verified after every pass.
     `place` puts nodes on other targets, by patterns of their paths, of which the first that fits
     wins: {"encoder.*": "cpu", "decoder.*": "c"}; nodes that none fits are on `target`. Several
-    targets, as ["cuda", "cpu"], are taken in turn where one is not installed or cannot compute the
+    targets, as ["c", "cpu"], are taken in turn where one is not installed or cannot compute the
     nodes, with a warning. It replaces what the model says: docs/PLACEMENT.md.
     `signature` is the one to compile of those that a .tflite file has; by default serving_default.
     `allow_kernels` says whether hand-written kernels that the model names are compiled, which are

@@ -24,7 +24,7 @@ def place_option(function: Command) -> Command:
 
 
 def places(texts: Sequence[str]) -> dict[str, list[str]] | None:
-    """Targets by pattern, in order, from texts such as `encoder.*=cpu,decoder.*=cuda|cpu`; None
+    """Targets by pattern, in order, from texts such as `encoder.*=cpu,decoder.*=c|cpu`; None
     where the option is not given. A usage error for text of another form.
     """
     found: dict[str, list[str]] = {}

@@ -87,12 +87,12 @@ def _idle(
     graph: Graph, places: Sequence[SaidPlace], of_path: Mapping[str, SaidPlace | None]
 ) -> Iterator[Diagnostic]:
     """Patterns that name no node, or only what patterns before them name."""
-    used = {id(said) for said in of_path.values()}
-    inside = {path for node in graph.order for path in _inside(node)}
+    known = dict.fromkeys([*of_path, *(path for node in graph.order for path in _inside(node))])
+    used = {id(_first(path, places)) for path in known}
     for said in places:
-        if id(said) in used or any(fits(path, said.pattern) for path in inside):
+        if id(said) in used:
             continue
-        if any(fits(path, said.pattern) for path in of_path):
+        if any(fits(path, said.pattern) for path in known):
             problem = f"patterns before {said.pattern!r} name all of its nodes"
             yield Diagnostic("XL7831", problem, said.span, "the first pattern that fits wins")
             continue

@@ -14,6 +14,7 @@ from xlac.placement.whole_program import state_offsets
 from xlac_sdk.backend import Executable
 from xlac_sdk.dims import evaluate, static
 from xlac_sdk.dtypes import Array
+from xlac_sdk.host import stopping
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.programs.sizes import of_call
 
@@ -26,11 +27,18 @@ class CompiledStage(Protocol):
     whole: Program
     executable: Executable
 
-    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array]) -> None:
-        """Computes into the caller's arrays."""
-
     def reset(self) -> None:
         """Sets its state to zero."""
+
+
+def _call(code: Executable, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
+    """Calls a stage with arrays that need no checks: those of callers were checked with the whole
+    model's, and others are of the right types.
+    """
+    stopping.check()
+    into = getattr(code, "into", None)  # some backends have a faster call, after some calls
+    if into is None or not into(inputs, outputs):
+        code.run(inputs, outputs)
 
 
 class StagedExecutable:
@@ -70,7 +78,8 @@ class StagedExecutable:
             values |= own
             values |= {state.before: self._held[state.name] for state in numbers.held}
             for (reads, writes), stage in zip(numbers.stages, self.stages, strict=True):
-                stage.run(
+                _call(
+                    stage.executable,
                     {name: values[number] for name, number in reads.items()},
                     {name: values[number] for name, number in writes.items()},
                 )

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from xlac.model import Model, SaidPlace
 from xlac.placement.cut import DeviceStage, cut
 from xlac.placement.devices import assigned
-from xlac.placement.stage_models import StagedModel, Staging
+from xlac.placement.stage_models import StageBuilder, StagedModel
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError, XlacError
 
 Stage = TypeVar("Stage")
@@ -36,11 +36,11 @@ def said_places(places: Places) -> tuple[SaidPlace, ...]:
     """What an option says. Raises SourceError for what is no mapping of patterns to targets."""
     said = []
     for pattern, targets in places.items():
-        names = (targets,) if isinstance(targets, str) else tuple(targets)
+        names: list[Any] = [*targets] if isinstance(targets, list | tuple) else [targets]
         if not isinstance(pattern, str) or not names or not all(isinstance(n, str) for n in names):
             problem = f"place maps patterns to targets, not {pattern!r:.80} to {targets!r:.80}"
             raise SourceError(Diagnostic("XL7831", problem, hint='place={"encoder.*": "cpu"}'))
-        said.append(SaidPlace(pattern, names))
+        said.append(SaidPlace(pattern, tuple(names)))
     return tuple(said)
 
 
@@ -95,7 +95,7 @@ def in_stages(model: Model, default: str, make: Callable[[Model, str], Stage]) -
     while True:
         names = {said: said.targets[number] for said, number in chosen.items()}
         stages = cut(model.graph, found.targets(names, default)) or [DeviceStage(default, ())]
-        whole = Staging(model, stages).staged()
+        whole = StageBuilder(model, stages).staged()
         made: list[Stage] = []
         for number, stage in enumerate(stages):
             try:

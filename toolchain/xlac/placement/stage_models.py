@@ -97,7 +97,7 @@ class StagedModel:
         return StageValues(self.inputs, self.outputs, between, self.sizes, self.held, stages)
 
 
-class Staging:
+class StageBuilder:
     """Makes the models of the stages of a cut, which has one at least."""
 
     def __init__(self, model: Model, stages: Sequence[DeviceStage]) -> None:

@@ -67,12 +67,14 @@ def command(
     from xlac.debug.tune.process import TuningProcess
     from xlac.debug.tune.python_api import known_records
     from xlac.debug.tune.tune import ModelTuning
+    from xlac.placement.places import check_one_target
     from xlac.support.whole_files import replacing
     from xlac_sdk.host.registry import find
 
     choice = chosen(**options)
     model = open_model(choice)
     target = find(choice.target).target_for(choice.options.request)
+    check_one_target(model, target.name)
     output = output or Path(f"{model.name}.tuning.yaml")
     records = known_records(output, target, choice.options.precision or model.precision)
     head = base64.b64encode(pickle.dumps((choice, given, archive, seed, copy_weights))).decode()

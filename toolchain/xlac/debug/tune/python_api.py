@@ -28,6 +28,7 @@ from xlac.model import Model
 from xlac.ops.control.effect import python_calls
 from xlac.ops.tensor.leaf import param
 from xlac.options import TUNING, CompileOptions
+from xlac.placement.places import check_one_target
 from xlac.support.measured_facts import machine
 from xlac.support.whole_files import replacing
 from xlac_sdk.backend import Backend
@@ -152,6 +153,7 @@ class _Search:
         if model.mesh_of_rank:
             problem = "a model that several ranks compute together cannot be measured by one"
             raise UnsupportedError(Diagnostic("XL4115", problem, hint="tune it without a mesh"))
+        check_one_target(model, target.name)
         memory = MemoryLimit.of(options.max_memory)
         self.sent = SentModel(model, target, backend.name, options.passes, memory, inputs)
         self.rounding, self.tell = rounding, tell

@@ -8,6 +8,7 @@ from typing import Any
 
 from xlac.exporters.spec.learned import Learned, is_weight
 from xlac.exporters.spec.names import Names, clean, public
+from xlac.exporters.spec.places import places
 from xlac.exporters.spec.section import Book, Keep, Section
 from xlac.ir.dims import UNBOUNDED, Sym, Symbol, symbols
 from xlac.ir.graph import Node
@@ -99,7 +100,7 @@ def _interface(model: Model, section: Section, body: list[str]) -> list[str]:
             f"  {scalar(public(name))}: "
             f"{flow([None if count is None else public(count) for count in axes])}"
         )
-    return lines + _ranks(model, names)
+    return [*lines, *_ranks(model, names), *places(model, section.keys)]
 
 
 def _ranks(model: Model, names: Mapping[Node, str]) -> list[str]:

@@ -73,6 +73,7 @@ class Section:
         # operands in their short form, by node
         self.operands: dict[Node, list[Node | int | float]] = {}
         self.folded: set[Node] = set()
+        self.keys: dict[Node, list[str]] = {}  # of the entries, once they are written
         for node in self.order:
             self._fold(node)
 
@@ -84,7 +85,7 @@ class Section:
         """Every entry."""
         keepers = self._keepers()
         # those with members first
-        keys = {
+        keys = self.keys = {
             node: self._key(node, keepers) for node in self.order if control.members(self, node)
         }
         lines: list[str] = []

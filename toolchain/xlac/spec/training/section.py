@@ -276,7 +276,7 @@ def _check_optimizers(training: Training) -> None:
 def _at_spec(fault: Fault, one: Optimizer) -> Fault:
     """A fault inside a built-in optimizer, moved to the place where the spec names it."""
     diagnostic = fault.diagnostic
-    if diagnostic.span is None or diagnostic.span.file != built_in().place.span.file:
+    if diagnostic.span is None or diagnostic.span.file != built_in().at.span.file:
         return fault
     return Fault(
         diagnostic.code,
