@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_said_and_changes_nothing(tmp_path: Path) -> None:
     refused("float32.*and a.weight is f64", tmp_path / "f32.pt")
     del found["opt"]["state"][2]
     torch.save(found, tmp_path / "less.pt")
-    refused("keeps nothing for b.weight", tmp_path / "less.pt")
+    refused("has no state for b.weight", tmp_path / "less.pt")
     torch.save(Net(), tmp_path / "module.pt")
     refused("XL3004", tmp_path / "module.pt")
     (tmp_path / "torn.pt").write_bytes(saved(tmp_path).read_bytes()[:300])
