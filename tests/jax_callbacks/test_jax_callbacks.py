@@ -82,10 +82,11 @@ def test_effects_happen_in_the_order_of_the_program(target: str) -> None:
         lax.cond(y > 0, lambda: jax.debug.callback(log.note, y), lambda: None)
         lax.cond(y < 0, lambda: None, lambda: jax.debug.callback(log.note, "no", y) if 0 else None)
         jax.jit(lambda: jax.debug.callback(log.note, -1))()
+        lax.cond(y > 0, lambda: jax.debug.callback(log.note, -y, ordered=True), lambda: None)
         return x * 2
 
     f = xlac.from_jax(function, X[0], target=target)
-    expected = [[1.0], [0], [1.0], [1], [2.0], [2], [3.0], [4.0], [-1]]
+    expected = [[1.0], [0], [1.0], [1], [2.0], [2], [3.0], [4.0], [-1], [-4.0]]
     for _ in range(2):
         assert (f(X[0]) == X[0] * 2).all()
     assert log.lines == expected * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,20 @@ def test_complex_angles_and_solves_of_halves() -> None:
         np.ones((3, 2), jnp.bfloat16),
         tolerance=2**-7,
     )
+
+
+def test_the_custom_call_of_the_chapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    chapter = Path(__file__).parents[2] / "docs/STABLEHLO.md"
+    section = chapter.read_text(encoding="utf-8").partition("## Custom calls")[2]
+    monkeypatch.setitem(CUSTOM_CALLS, "acme.scaled", lambda site: site.operands)
+    exec(section.partition("```python\n")[2].partition("```")[0], {})
+
+
+def test_what_a_builder_of_a_user_gives_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CUSTOM_CALLS, "my.wrong", lambda site: site.number(0).type)
+    call = jax.ffi.ffi_call("my.wrong", jax.ShapeDtypeStruct(X.shape, X.dtype))
+    with pytest.raises(SourceError, match="its builder gives Type, not a Node"):
+        xlac.from_jax(lambda x: call(x), X)
 
 
 def test_targets_of_custom_call_that_users_register(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,3 +180,39 @@ def test_random_numbers_are_spread_as_asked() -> None:
     uniform, normal = results(text, np.float32(2), np.float32(5))
     assert 2 <= uniform.min() < 2.1 and 4.9 < uniform.max() < 5 and abs(uniform.mean() - 3.5) < 0.1
     assert abs(normal.mean() - 2) < 0.4 and abs(normal.std() - 5) < 0.4
+
+
+TOKEN = "!stablehlo.token"
+
+
+@pytest.mark.parametrize("also", [False, True], ids=["tokens alone", "with a tensor"])
+def test_branches_give_tokens(also: bool) -> None:
+    more, typed, last = (", %arg0", f", {V}", "%0#1") if also else ("", "", "%arg0")
+    gives = f"({TOKEN}{typed})" if also else TOKEN
+    text = main(
+        [V, "tensor<i32>"],
+        [V],
+        f"""    %t = stablehlo.create_token : {TOKEN}
+    %0{":2" if also else ""} = "stablehlo.case"(%arg1) ({{
+      stablehlo.return %t{more} : {TOKEN}{typed}
+    }}, {{
+      %1 = stablehlo.add %arg0, %arg0 : {V}
+      stablehlo.return %t{more.replace("%arg0", "%1")} : {TOKEN}{typed}
+    }}) : (tensor<i32>) -> {gives}
+    return {last} : {V}""",
+    )
+    assert (one(text, X, np.int32(1)) == (X * 2 if also else X)).all()
+    assert (one(text, X, np.int32(0)) == X).all()
+
+
+def test_branches_that_give_less_than_the_text_says_are_refused() -> None:
+    text = main(
+        [V, "tensor<i32>"],
+        [V],
+        f"""    %0 = "stablehlo.case"(%arg1) ({{
+      stablehlo.return
+    }}) : (tensor<i32>) -> {V}
+    return %0 : {V}""",
+    )
+    with pytest.raises(SourceError, match="regions give fewer tensors"):
+        load(text)

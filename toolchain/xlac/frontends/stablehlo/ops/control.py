@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from xlac.frontends.stablehlo.importer import united
-from xlac.frontends.stablehlo.ops.reductions import regrouped
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of, rebuilt
+from xlac.frontends.stablehlo.text.syntax import TensorType, TupleType, ValueType
+from xlac.frontends.stablehlo.values import Several, Token, TypedTensor, Value, nodes_of, rebuilt
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.control.control import Cond, While
@@ -61,19 +61,25 @@ def branches(site: OperationSite) -> Built:
         bodies = [part.threaded(0) for part in parts]
         first.append(site.importer.effect or build.constant(False))
     graphs, captured = united(bodies, [part.captured for part in parts])
-    if not graphs[0].outputs:
-        return []  # nothing happens in any of them
-    node = Node.of(Cond(tuple(graphs)), build.cast(index, DType.I32), *first, *captured)
-    results = list(build.results(node))
+    results: list[Node] = []
+    if graphs[0].outputs:  # else nothing happens in any of them
+        node = Node.of(Cond(tuple(graphs)), build.cast(index, DType.I32), *first, *captured)
+        results = list(build.results(node))
     if acts:
         site.importer.effect = results.pop()
-    return regrouped([_like(type, graphs[0]) for type in site.results()], results)
+    return [_taken(type, results) for type in site.op.types]
 
 
-def _like(type: object, graph: Graph) -> TypedTensor:
-    """A tensor with as many parts as one of the type has, to be replaced by the caller."""
-    node = next(iter(graph.outputs.values()))
-    return TypedTensor(type.element, (node,) * (2 if type.element.complex else 1))  # type: ignore[attr-defined]
+def _taken(type: ValueType, results: list[Node]) -> Value:
+    """A value of a type, from results of a node, which are taken from the front of the list."""
+    if isinstance(type, TupleType):
+        return Several(tuple(_taken(item, results) for item in type.items))
+    if not isinstance(type, TensorType):
+        return Token()
+    count = 2 if type.element.complex else 1
+    if len(results) < count:
+        raise ValueError("its regions give fewer tensors than the text says")
+    return TypedTensor(type.element, tuple(results.pop(0) for _ in range(count)))
 
 
 @operation("call", section="func")

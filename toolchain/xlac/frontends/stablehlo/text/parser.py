@@ -73,13 +73,15 @@ class ModuleParser(OperationReader):
             self.unexpected("a module or a function")
 
     def _mesh(self) -> None:
-        """`sdy.mesh @mesh = <["data"=2, "model"=4]>`"""
+        """`sdy.mesh @mesh = <["data"=2, "model"=4]>`, which attributes may follow."""
         self.next()
         name = self.symbol().name
         self.expect("=")
         if self.text != "<":
             self.unexpected("'<'")
         self.parsed.meshes[name] = self.balanced()
+        if self.text == "{":
+            self.attributes()
         self._location()
 
     def _skip_line(self) -> None:

@@ -247,6 +247,25 @@ def call(parser: OperationReader, parsed: Pretty) -> None:
         parsed.named |= parser.attributes()
 
 
+def scan(parser: OperationReader, parsed: Pretty) -> None:
+    """`chlo.scan(%x) inits (%a) dimension=1 attributes {…} {^bb0(…): …} : …`"""
+    counts = []
+    for word in ("", "inits"):
+        if word:
+            parser.expect(word)
+        parser.expect("(")
+        operands = parser.listed(")", lambda: parser.take("value", "an operand"))
+        parsed.operands += operands
+        counts.append(len(operands))
+    parsed.named["operandSegmentSizes"] = counts
+    parser.expect("dimension")
+    parser.expect("=")
+    parsed.named["dimension"] = parser.size(parser.take("number", "an axis"))
+    if parser.accept("attributes"):
+        parsed.named |= parser.attributes()
+    parsed.regions.append(parser.region())
+
+
 def sharding(parser: OperationReader, parsed: Pretty) -> None:
     """`sdy.sharding_constraint %x <@mesh, [...]> : …`"""
     parsed.operands.append(parser.take("value", "an operand"))
@@ -258,5 +277,5 @@ def sharding(parser: OperationReader, parsed: Pretty) -> None:
 FORMS: dict[str, Callable[[OperationReader, Pretty], None]] = {
     "constant": constant, "chlo.constant": constant, "slice": slice_, "reduce": reduce_,
     "while": while_, "convolution": convolution, "call": call, "custom_call": call,
-    "sdy.sharding_constraint": sharding,
+    "chlo.scan": scan, "sdy.sharding_constraint": sharding,
 }  # fmt: skip
