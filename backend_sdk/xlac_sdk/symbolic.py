@@ -133,9 +133,28 @@ def _merge(*many: Mapping[Monomial, int]) -> dict[Monomial, int]:
 
 def _make(parts: Mapping[Monomial, int]) -> Dim:
     kept = {m: c for m, c in parts.items() if c}
+    for monomial, factor in kept.items():
+        for atom in monomial:
+            if isinstance(atom, Quotient) and _cancels(atom, factor):
+                return _cancelled(kept, monomial, atom)
     if not any(kept):  # only the constant monomial, or nothing
         return kept.get((), 0)
     return Sym(tuple(sorted(kept.items(), key=lambda item: (-len(item[0]), str(item[0])))))
+
+
+def _cancels(quotient: Quotient, factor: int) -> bool:
+    """Whether a factor undoes a division, which is exact as symbols are multiples."""
+    by = quotient.divisor
+    return factor % by == 0 and divisor(quotient.dividend) % by == 0
+
+
+def _cancelled(parts: Mapping[Monomial, int], monomial: Monomial, quotient: Quotient) -> Dim:
+    """A sum with one division undone."""
+    others = list(monomial)
+    others.remove(quotient)
+    factor = parts[monomial] // quotient.divisor
+    rest = _make({m: c for m, c in parts.items() if m != monomial})
+    return quotient.dividend * _make({tuple(others): factor}) + rest
 
 
 def _quotient_alone(parts: Mapping[Monomial, int]) -> Quotient | None:

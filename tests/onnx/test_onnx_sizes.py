@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper, parser
+from onnx import helper, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 from onnx_cases import INT64, agree, model, value
 
@@ -167,6 +167,60 @@ def test_operators_whose_every_size_is_open(kind: str) -> None:
         given = {n: random.uniform(-0.5, 0.5, s).astype(np.float32) for n, s in each.items()}
         (wanted,) = ReferenceEvaluator(proto).run(None, given)
         np.testing.assert_allclose(program(**given), wanted, 1e-4, 1e-4)
+
+
+# with weights that are constants, of sizes that no guess has
+FIXED = {
+    "MatMul": ("float[n,c] x", "MatMul(x, w)", {"x": (2, 7)}, (7, 3)),
+    "Conv": ("float[n,c,h,w] x", "Conv(x, w)", {"x": (1, 5, 6, 4)}, (6, 5, 3, 3)),
+    "ConvTranspose": (
+        "float[n,c,h,w] x",
+        "ConvTranspose<group: int = 5>(x, w)",
+        {"x": (2, 5, 4, 3)},
+        (5, 1, 3, 3),
+    ),
+    "DeformConv": (
+        "float[n,c,h,w] x, float[n,of,oh,ow] d, float[n,m,oh,ow] m",
+        "DeformConv<group: int = 2, offset_group: int = 2>(x, w, d, , m)",
+        {"x": (1, 10, 5, 6), "d": (1, 36, 3, 4), "m": (1, 18, 3, 4)},
+        (4, 5, 3, 3),
+    ),
+    "GridSample": ("float[n,c,h,w] x", "GridSample(x, w)", {"x": (7, 3, 5, 4)}, (7, 3, 6, 2)),
+    "Attention": (
+        "float[b,s,d] q, float[b,t,e] k",
+        "Attention<q_num_heads: int = 5, kv_num_heads: int = 5>(q, k, w)",
+        {"q": (2, 3, 35), "k": (2, 6, 35)},
+        (2, 6, 45),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FIXED)
+def test_operators_with_constants_whose_other_sizes_are_open(kind: str) -> None:
+    inputs, call, shapes, weight = FIXED[kind]
+    random = np.random.default_rng(5)
+    result = ",".join(f"y{n}" for n in range(3 if kind == "Attention" else len(weight)))
+    head = '<ir_version: 10, opset_import: ["" : 23]>'
+    call = call.replace("w)", "weight)").replace("w,", "weight,")
+    proto = parser.parse_model(f"{head}\nm ({inputs}) => (float[{result}] y) {{ y = {call} }}")
+    values = random.uniform(-0.5, 0.5, weight).astype(np.float32)
+    proto.graph.initializer.append(numpy_helper.from_array(values, "weight"))
+    given = {n: random.uniform(-0.5, 0.5, s).astype(np.float32) for n, s in shapes.items()}
+    (wanted,) = ReferenceEvaluator(proto).run(None, given)
+    program = xlac.compile(proto)
+    np.testing.assert_allclose(program(**given), wanted, 1e-4, 1e-4)
+    if kind in ("MatMul", "Conv"):
+        with pytest.raises(SourceError, match=f"{kind} giving 'y'"):
+            program(given["x"][:, :1])
+
+
+def test_what_no_size_makes_right_is_refused_at_once() -> None:
+    head = '<ir_version: 10, opset_import: ["" : 23]>'
+    text = "m (float[n,c] x, float[n,d] y) => (float[n,e] z) {"
+    call = 'z = CumSum(x, y) w = GridSample<mode: string = "nothing">(x, y) }'
+    with pytest.raises(SourceError) as caught:
+        load(parser.parse_model(f"{head}\n{text} {call}"))
+    assert not isinstance(caught.value, Undecided)
 
 
 def test_a_size_that_heads_divide_is_called_unknown() -> None:

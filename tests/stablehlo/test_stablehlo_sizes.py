@@ -8,6 +8,7 @@ from programs import main
 
 from xlac.api import compile
 from xlac.frontends.stablehlo import load, module
+from xlac.ir.dims import UNBOUNDED, Symbol
 from xlac.model import Model
 from xlac_sdk.source import SourceError
 
@@ -148,3 +149,115 @@ def test_results_keep_the_names_that_export_writes() -> None:
     names, types = ", ".join(["%arg0"] * 7), ", ".join([line] * 7)
     text = main([line], gives, f"    return {names} : {types}")
     assert list(load(text).graph.outputs) == ["loss", *(f"out{n}" for n in range(1, 7))]
+
+
+def asserted(lines: str) -> str:
+    """A function of a vector of n elements, with assertions on n."""
+    body = f"""
+    %n = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+{lines}
+    stablehlo.custom_call @shape_assertion(%p) : (tensor<i1>) -> ()
+    return %arg0 : tensor<?xf32>"""
+    return main(["tensor<?xf32>"], ["tensor<?xf32>"], body)
+
+
+def compared(left: str, direction: str, right: str = "0") -> str:
+    return f"""    %c = stablehlo.constant dense<{right}> : tensor<i32>
+{left}
+    %p = stablehlo.compare {direction}, %x, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>"""
+
+
+LINEAR = """    %a = stablehlo.constant dense<{0}> : tensor<i32>
+    %b = stablehlo.constant dense<{1}> : tensor<i32>
+    %m = stablehlo.multiply %n, %a : tensor<i32>
+    %x = stablehlo.add %m, %b : tensor<i32>"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "offset", "direction", "low", "high"),
+    [
+        (-1, 8, "GE", 0, 8),  # as JAX writes n <= 8
+        (1, -2, "GE", 2, None),
+        (3, -7, "GE", 3, None),
+        (-2, 9, "GT", 0, 4),
+        (2, -9, "LE", 0, 4),
+        (-3, 6, "LT", 3, None),
+        (-2, 12, "EQ", 6, 6),
+        (1, -5, "NE", 0, None),
+    ],
+)
+def test_bounds_that_linear_assertions_say(
+    factor: int, offset: int, direction: str, low: int, high: int | None
+) -> None:
+    text = asserted(compared(LINEAR.format(factor, offset), direction))
+    (symbol,) = load(text).dims.values()
+    assert symbol.min == low
+    assert symbol.max == (UNBOUNDED if high is None else high)
+
+
+def test_bounds_hold_for_a_size_under_another_name() -> None:
+    """As that of a program of `jax.export`."""
+    text = asserted(compared(LINEAR.format(-1, 8), "GE"))
+    (symbol,) = load(text, dims={"arg0_0": Symbol("batch", min=1)}).dims.values()
+    assert (symbol.name, symbol.min, symbol.max) == ("batch", 1, 8)
+
+
+@pytest.mark.parametrize("by", ["remainder", "subtraction"])
+def test_multiples_that_assertions_say(by: str) -> None:
+    four = "    %a = stablehlo.constant dense<4> : tensor<i32>\n"
+    texts = {
+        "remainder": "    %x = stablehlo.remainder %n, %a : tensor<i32>",
+        "subtraction": """    %q = stablehlo.divide %n, %a : tensor<i32>
+    %m = stablehlo.multiply %q, %a : tensor<i32>
+    %x = stablehlo.subtract %n, %m : tensor<i32>""",
+    }
+    text = asserted(compared(four + texts[by], "EQ"))
+    (symbol,) = load(text).dims.values()
+    assert symbol.multiple_of == 4
+    quarters = text.replace(
+        "    return %arg0",
+        """    %k = stablehlo.divide %n, %a : tensor<i32>
+    %1 = stablehlo.reshape %k : (tensor<i32>) -> tensor<1xi32>
+    %2 = stablehlo.reshape %a : (tensor<i32>) -> tensor<1xi32>
+    %3 = stablehlo.concatenate %1, %2, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %4 = stablehlo.dynamic_reshape %arg0, %3 : (tensor<?xf32>, tensor<2xi32>) -> tensor<?x4xf32>
+    return %arg0""",
+    )
+    compile(load(quarters), target="cpu")(np.ones(8, np.float32))
+
+
+def divided(first: str, second: str, choice: str = "%n") -> str:
+    """A vector of as many elements as JAX computes a floor division with."""
+    body = f"""
+    %n = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %k = stablehlo.constant dense<{second}> : tensor<i32>
+    %s = stablehlo.constant dense<{first}> : tensor<i32>
+    %x = stablehlo.multiply %n, %s : tensor<i32>
+    %q = stablehlo.divide %x, %k : tensor<i32>
+    %r = stablehlo.remainder %x, %k : tensor<i32>
+    %rest = stablehlo.compare NE, %r, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %a = stablehlo.compare LT, %x, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %b = stablehlo.compare LT, %k, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %differ = stablehlo.compare NE, %a, %b : (tensor<i1>, tensor<i1>) -> tensor<i1>
+    %both = stablehlo.and %differ, %rest : tensor<i1>
+    %less = stablehlo.subtract %q, %one : tensor<i32>
+    %floor = stablehlo.select %both, %less, %q : tensor<i1>, tensor<i32>
+    %shape = stablehlo.reshape %floor : (tensor<i32>) -> tensor<1xi32>
+    %0 = stablehlo.dynamic_iota %shape, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>"""
+    return main(["tensor<?xf32>"], ["tensor<?xf32>"], body)
+
+
+def test_a_floor_division_that_an_undecided_rest_does_not_change() -> None:
+    model = load(divided("3", "2"))
+    assert str(model.graph.outputs["out0"].shape) == "(((3*arg0_0)//2),)"
+    for n in (2, 3, 7):
+        assert compile(model, target="cpu")(np.ones(n, np.float32)).shape == (3 * n // 2,)
+
+
+@pytest.mark.parametrize(("first", "second"), [("-3", "2"), ("3", "-2"), ("3", "0"), ("-3", "0")])
+def test_divisions_that_are_not_known_are_refused(first: str, second: str) -> None:
+    with pytest.raises(SourceError, match="XL7212"):
+        load(divided(first, second))

@@ -8,19 +8,21 @@ are symbolic.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
+from xlac.frontends.symbolic_values import OF_UNDECIDED, SYMBOLIC, DataDependent, decided
 from xlac.ir.composite import Composite
-from xlac.ir.dims import Dim, Sym, bounds
+from xlac.ir.dims import Dim, Sym
 from xlac.ir.graph import Node
 from xlac.ir.interpret import evaluate
-from xlac.ir.op import Array, Op
+from xlac.ir.op import Array
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.dynamic import DimSize
 from xlac.ops.tensor.leaf import Const, Param
+
+__all__ = ["DataDependent", "Known", "NeedsValue", "volume"]
 
 LIMIT = 1 << 20  # the most elements of a value that is evaluated
 
@@ -33,10 +35,6 @@ class NeedsValue(Exception):
     def __init__(self, *inputs: str) -> None:
         super().__init__(", ".join(inputs))
         self.inputs = frozenset(inputs)
-
-
-class DataDependent(Exception):
-    """A size depends on values that the model computes."""
 
 
 class Known:
@@ -54,6 +52,12 @@ class Known:
 
         Raises NeedsValue with the model's inputs that decide it, or DataDependent.
         """
+        found = self._resolved(node)
+        decided(found)
+        return found
+
+    def _resolved(self, node: Node) -> Array:
+        """The same, but elements may be undecided."""
         stack = [node]
         while stack:
             at = stack[-1]
@@ -100,11 +104,13 @@ class Known:
         if not any(a.dtype == object for a in arrays):
             return evaluate(node, [(a,) for a in arrays])[0]
         if op.mnemonic in SYMBOLIC:
+            if op.mnemonic not in OF_UNDECIDED:
+                decided(*arrays)
             return np.asarray(SYMBOLIC[op.mnemonic](op, *arrays), object)
         if isinstance(op, Composite):
             expanded = op.expand(*node.inputs)
             if isinstance(expanded, Node):
-                return self.array(expanded)
+                return self._resolved(expanded)
         raise DataDependent(f"{op.mnemonic} of symbolic sizes")
 
     def _parameter(self, node: Node, op: Param) -> Array:
@@ -138,88 +144,3 @@ def _exact(size: Dim) -> Array:
     array = np.empty((), np.int32 if isinstance(size, int) else object)
     array[()] = size
     return array
-
-
-def _quotient(op: Op, x: Array, y: Array) -> Any:
-    if any(isinstance(v, Sym) and bounds(v)[0] < 0 for v in x.flat):
-        raise DataDependent("the quotient of a size that may be negative")
-    return x // y
-
-
-def _compared(op: Any, x: Array, y: Array) -> Any:
-    return np.frompyfunc(lambda a, b: _holds(a, op.direction, b), 2, 1)(x, y)
-
-
-def _holds(a: Any, direction: str, b: Any) -> bool:
-    """Whether a relation between two sizes holds for all values of their symbols."""
-    low, high = bounds(a - b)
-    match direction:
-        case "eq" | "ne" if low == high == 0 or low > 0 or high < 0:
-            return (low == high == 0) == (direction == "eq")
-        case "lt" | "ge" if high < 0 or low >= 0:
-            return (high < 0) == (direction == "lt")
-        case "le" | "gt" if high <= 0 or low > 0:
-            return (high <= 0) == (direction == "le")
-    raise DataDependent(f"whether {a} {direction} {b}")
-
-
-def _extreme(direction: str) -> Callable[..., Any]:
-    def chosen(op: Op, x: Array, y: Array) -> Any:
-        return np.frompyfunc(lambda a, b: a if _holds(a, direction, b) else b, 2, 1)(x, y)
-
-    return chosen
-
-
-def _selected(op: Op, test: Array, x: Array, y: Array) -> Any:
-    return np.where(test.astype(bool), x, y)
-
-
-def _gathered(op: Op, x: Array, indices: Array) -> Any:
-    """Gathers symbolic elements by gathering their positions."""
-    if indices.dtype == object:
-        raise DataDependent("an index that is a symbolic size")
-    return x.reshape(-1)[op.evaluate(np.arange(x.size).reshape(x.shape), indices)]
-
-
-def _reduced(op: Any, x: Array) -> Any:
-    if op.body is not None or op.combine not in ("add", "mul"):
-        raise DataDependent(f"a reduction by {op.combine or 'a body'} of symbolic sizes")
-    combine = np.add if op.combine == "add" else np.multiply
-    return combine.reduce(x, axis=op.axes, dtype=object)
-
-
-def _sliced(op: Any, x: Array) -> Any:
-    cuts = zip(op.starts, op.stops, op.steps, strict=True)
-    return x[tuple(slice(a, None if k < 0 and b == -1 else b, k) for a, b, k in cuts)]
-
-
-def _spread(op: Any, x: Array) -> Any:
-    shape = [1] * len(op.shape)
-    for axis, size in zip(op.axes, x.shape, strict=True):
-        shape[axis] = size
-    return np.broadcast_to(x.reshape(shape), op.shape)
-
-
-def _same(op: Op, x: Array) -> Array:
-    return x
-
-
-SYMBOLIC: dict[str, Callable[..., Any]] = {
-    "cast": _same,
-    "add": lambda op, x, y: x + y,
-    "sub": lambda op, x, y: x - y,
-    "mul": lambda op, x, y: x * y,
-    "div": _quotient,
-    "reshape": lambda op, x: x.reshape(op.shape),
-    "transpose": lambda op, x: x.transpose(op.perm),
-    "broadcast": _spread,
-    "slice": _sliced,
-    "reduce": _reduced,
-    "max": _extreme("ge"),
-    "min": _extreme("le"),
-    "compare": _compared,
-    "select": _selected,
-    "gather": _gathered,
-    "concat": lambda op, *xs: np.concatenate([x.astype(object) for x in xs], op.axis),
-}
-"""Operations that are defined on arrays of symbolic sizes; all others need plain numbers."""

@@ -120,6 +120,13 @@ def extent(size: Dim) -> Dim:
     return max(0, size) if isinstance(size, int) else size
 
 
+def undivided(size: Dim, what: str, parts: str) -> str:
+    """Why a number of something is not divided: it does not fit, or it is not known."""
+    if isinstance(size, int):
+        return f"{size} {what} do not divide into {parts}"
+    return f"whether {size} {what} divide into {parts} is unknown"
+
+
 def fits(value: Dim, limit: Dim) -> bool:
     """False when `value` is known to exceed `limit`."""
     return bounds(limit - value)[1] >= 0

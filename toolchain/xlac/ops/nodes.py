@@ -10,7 +10,7 @@ from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.ir.types import Type
-from xlac.ops.checks import dims
+from xlac.ops.checks import dims, undivided
 from xlac.ops.reduction import contraction, order, reduction
 from xlac.ops.scalar import arithmetic, comparison
 from xlac.ops.tensor import extend, gather, leaf, view
@@ -109,10 +109,10 @@ def reshape(x: Node, shape: Sequence[Dim]) -> Node:
         except (ValueError, ZeroDivisionError):
             left = -1
         if left == -1 or left * known != size:
-            raise ShapeError(
-                f"cannot reshape {x.type} to {dims(wanted)}: {size} elements do not divide",
-                attribute="shape",
-            )
+            why = f"{size} elements do not divide into 0"
+            if known:
+                why = undivided(size, "elements", f"{known}")
+            raise ShapeError(f"cannot reshape {x.type} to {dims(wanted)}: {why}", attribute="shape")
         wanted = tuple(left if d == -1 else d for d in wanted)
     return x if wanted == x.shape else Node.of(view.Reshape(wanted), x)
 

@@ -109,7 +109,7 @@ def imported(
     if (
         importer.problems
         and symbols.open()
-        and _fits_some(proto, files, dims, params, list(symbols.open()))
+        and _sizes_decide(proto, files, dims, params, list(symbols.open()), importer.problems)
     ):
         raise Undecided(
             Interface(tuple(inputs.nodes), names, results, formed=frozenset(inputs.formed)),
@@ -148,34 +148,42 @@ def guesses(names: Sequence[str]) -> Iterator[dict[str, int]]:
     yield from chain(same, doubled)
 
 
-def _fits_some(
+def _sizes_decide(
     proto: Any,
     files: Files,
     dims: Mapping[str, int | str],
     params: Mapping[str, object],
     names: Sequence[str],
+    problems: Sequence[Diagnostic],
 ) -> bool:
-    """Whether a model whose open sizes `names` prevent its import could be imported with some of
-    the guesses, as far as a bounded number of operations tells.
+    """Whether a model whose open sizes `names` prevent its import might be imported with others, as
+    far as a bounded number of operations tells: with some of the guesses it is; or none of what is
+    wrong is wrong with each of them too, word for word, as what sizes have no part in is.
     """
     most = TRIED_OPERATIONS + FOR_EACH_NODE * len(proto.graph.node)
+    always = {problem.message for problem in problems}
+    tried = 0
     try:
         with within(operations=most):
-            return any(_fits(proto, files, {**dims, **sizes}, params) for sizes in guesses(names))
+            for sizes in guesses(names):
+                wrong = _wrong(proto, files, {**dims, **sizes}, params)
+                if not wrong:
+                    return True
+                always &= wrong
+                tried += 1
     except LimitError:
-        return False
+        pass
+    return tried > 0 and not always
 
 
-def _fits(
+def _wrong(
     proto: Any, files: Files, dims: Mapping[str, int | str], params: Mapping[str, object]
-) -> bool:
-    """Whether a model whose symbolic sizes prevent its import could be imported if they were
-    fixed.
-    """
+) -> set[str]:
+    """What prevents the import of a model with these sizes; nothing if it could be imported."""
     try:
         _read(proto, files, dims, params)
     except Undecided:
-        return True
-    except SourceError:
-        return False
-    return True
+        return set()
+    except SourceError as error:
+        return {problem.message for problem in error.diagnostics}
+    return set()

@@ -16,7 +16,7 @@ from xlac.frontends.stablehlo.host_calls import python_callback
 from xlac.frontends.stablehlo.scope import AssertedRange
 from xlac.frontends.stablehlo.shardy import constrained
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
-from xlac.ir.dims import UNBOUNDED, Sym, symbols
+from xlac.ir.dims import Dim, Quotient, Sym, Symbol, symbols
 from xlac.ir.graph import Node
 from xlac.ops.scalar.comparison import Compare
 
@@ -39,6 +39,9 @@ def shape_assertion(site: OperationSite) -> Built:
             (first,), (second,) = (known.dims(side) for side in node.inputs)
         except (NeedsValue, DataDependent, ValueError):
             return []
+        linear = _linear(first - second)
+        if _remainder_of(first - second) or (linear and abs(linear[0]) != 1):
+            return []  # noted above
         if first != second and (isinstance(first, Sym) or isinstance(second, Sym)):
             site.importer.agree([(first,), (second,)])
     try:
@@ -53,33 +56,62 @@ def note_range(site: OperationSite, node: Node) -> None:
     first, second = node.inputs
     direction = node.op.direction  # type: ignore[attr-defined]
     known = site.importer.known
-    divided = direction == "eq" and first.op.mnemonic == "rem"
     try:
-        (size,) = known.dims(first.inputs[0] if divided else first)
-        (number,) = known.dims(first.inputs[1] if divided else second)
-        if divided and known.dims(second) != (0,):
-            return
+        (size,), (number,) = known.dims(first), known.dims(second)
     except (NeedsValue, DataDependent, ValueError):
         return
-    if isinstance(size, int) and not divided:
-        size, number, direction = number, size, MIRRORED[direction]
-    if not isinstance(size, Sym) or not isinstance(number, int) or len(symbols(size)) != 1:
+    asserted = size - number
+    if len(found := symbols(asserted)) != 1:
         return
-    (symbol,) = symbols(size)
-    if size != Sym((((symbol,), 1),)):
-        return
-    low, high, by = symbol.min, symbol.max, symbol.multiple_of
-    if divided:
-        by = lcm(by, number) if 0 < number <= UNBOUNDED else by
-    elif direction in ("ge", "gt"):
-        low = max(low, number + (direction == "gt"))
-    elif direction in ("le", "lt"):
-        high = min(high, number - (direction == "lt"))
+    (symbol,) = found
+    low, high = _range(asserted, symbol, direction)
+    by = symbol.multiple_of
+    divided = _remainder_of(asserted) if direction == "eq" else None
+    if divided is not None and divided.dividend == Sym((((symbol,), 1),)):
+        by = lcm(by, divided.divisor)
     if (low, high, by) != (symbol.min, symbol.max, symbol.multiple_of):
         site.importer.asserted.append(AssertedRange(symbol.name, low, high, by))
 
 
-MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq", "ne": "ne"}
+def _remainder_of(size: Dim) -> Quotient | None:
+    """The division whose remainder a size is; None for any other size."""
+    for atoms, _ in size.parts if isinstance(size, Sym) else ():
+        for atom in atoms:
+            if isinstance(atom, Quotient):
+                left = atom.dividend - Sym((((atom,), 1),)) * atom.divisor
+                return atom if size in (left, left * -1) else None
+    return None
+
+
+def _linear(size: Dim) -> tuple[int, int] | None:
+    """The a and b of a size that is `a * symbol + b`."""
+    parts = dict(size.parts) if isinstance(size, Sym) else {}
+    offset = parts.pop((), 0)
+    if len(parts) != 1:
+        return None
+    ((atoms, factor),) = parts.items()
+    return (factor, offset) if len(atoms) == 1 and isinstance(atoms[0], Symbol) else None
+
+
+def _range(size: Dim, symbol: Symbol, direction: str) -> tuple[int, int]:
+    """The values of a symbol for which `a * symbol + b` relates to 0 as the direction says; those
+    that it has already where a size is another function of it.
+    """
+    low, high, linear = symbol.min, symbol.max, _linear(size)
+    if linear is None or direction == "ne":
+        return low, high
+    factor, offset = linear
+    if direction in ("gt", "lt"):
+        offset += -1 if direction == "gt" else 1
+    ends = [(factor, offset)] if direction in ("ge", "gt", "eq") else []
+    if direction in ("le", "lt", "eq"):
+        ends.append((-factor, -offset))
+    for a, b in ends:  # a * symbol + b >= 0
+        if a > 0:
+            low = max(low, -(b // a))
+        else:
+            high = min(high, b // -a)
+    return low, high
 
 
 def told(site: OperationSite) -> str:

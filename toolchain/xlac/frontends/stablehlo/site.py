@@ -203,6 +203,19 @@ class OperationSite:
             )
         return graph
 
+    def computation(self) -> Graph:
+        """The function that a custom call names in `called_computations`, as a graph."""
+        named = self.get("called_computations")
+        first = named[0] if isinstance(named, list) and named else None
+        function = (
+            self.importer.module.functions.get(first.name)
+            if isinstance(first, MlirSymbol)
+            else None
+        )
+        if function is None:
+            self.fail("attribute 'called_computations' names no function")
+        return self.importer.region(self, function.body, None).graph
+
     def capturing(
         self, number: int, types: Sequence[Type] | None = None
     ) -> tuple[Graph, list[Value]]:

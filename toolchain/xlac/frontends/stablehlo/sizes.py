@@ -115,7 +115,7 @@ class ArgumentSizes:
         if not isinstance(size, Sym):
             return size
         (symbol,) = symbols(size)
-        known = self.learned.ranges.get(name)
+        known = self.learned.ranges.get(symbol.name)  # which may be called otherwise
         if known is not None:
             symbol = self._narrowed(symbol, known)
         opt = self.opt.get(name, symbol.opt)

@@ -13,7 +13,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype
+from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype, undivided
 from xlac.ops.reduction import statistics
 from xlac.ops.scalar import native
 from xlac_sdk.dtypes import DType
@@ -214,7 +214,7 @@ class GroupNorm(Normalization):
         channels = x.shape[1]
         if not isinstance(channels, int) or self.groups < 1 or channels % self.groups:
             raise ShapeError(
-                f"{channels} channels do not divide into {self.groups} groups", attribute="groups"
+                undivided(channels, "channels", f"{self.groups} groups"), attribute="groups"
             )
         return dict.fromkeys(("weight", "bias"), (channels,)) if self.affine else {}
 

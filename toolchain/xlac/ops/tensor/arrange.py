@@ -12,7 +12,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build
-from xlac.ops.checks import check_same, dims, several
+from xlac.ops.checks import check_same, dims, several, undivided
 from xlac_sdk.dtypes import DType
 
 Ints = tuple[int, ...]
@@ -65,11 +65,9 @@ class Split(View):
                 raise ShapeError(
                     f"{self.parts:,} parts; at most {PARTS:,} are supported", attribute="parts"
                 )
-            if self.parts < 1 or (isinstance(size, int) and size % self.parts):
-                raise ShapeError(
-                    f"axis {axis} of {x.type} does not divide into {self.parts} parts",
-                    attribute="parts",
-                )
+            if self.parts < 1 or size % self.parts:
+                why = undivided(size, f"slices of axis {axis}", f"{self.parts} parts")
+                raise ShapeError(f"{x.type}: {why}", attribute="parts")
             parts = (size // self.parts,) * self.parts
         total: Dim = 0
         pieces = []

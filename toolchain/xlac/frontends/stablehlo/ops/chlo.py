@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from xlac.frontends.stablehlo.complex_functions import CHLO
+from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
+from xlac.frontends.stablehlo.ops.dynamic import known as sizes
 from xlac.frontends.stablehlo.ops.elementwise import total_order
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.text.elements import ELEMENTS
 from xlac.frontends.stablehlo.values import TypedTensor, numbers, stored
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.order import Sort
@@ -114,7 +117,21 @@ def top_k(site: OperationSite) -> Built:
     """The first k along the last axis in descending total order, NaN first and -NaN last, and their
     indices.
     """
-    x, k = site.tensor(0), site.integer("k")
+    return largest(site.tensor(0), site.integer("k"))
+
+
+def dynamic_top_k(site: OperationSite) -> Built:
+    """The same, with k as an operand: a size."""
+    site.takes(2)
+    (k,) = sizes(site, 1)
+    return largest(site.tensor(0), k)
+
+
+CUSTOM_CALLS["stablehlo.dynamic_top_k"] = dynamic_top_k
+
+
+def largest(x: TypedTensor, k: Dim) -> list[TypedTensor]:
+    """The first k along the last axis in descending total order, and their indices."""
     rank = len(x.shape)
     keys = numbers(x)
     keys = total_order(keys) if keys.type.dtype.is_float else keys

@@ -40,6 +40,8 @@ def custom_call(site: OperationSite) -> Built:
             "register a builder for it in xlac.frontends.stablehlo.CUSTOM_CALLS",
             code="XL7209",
         )
+    shapes = site.integers("indices_of_shape_operands", ())  # those of results, which we infer
+    site.operands = [value for n, value in enumerate(site.operands) if n not in shapes]
     return entry(site)
 
 

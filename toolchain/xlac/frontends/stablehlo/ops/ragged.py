@@ -88,9 +88,7 @@ def _members(sizes: Node, prefix: Sequence[Dim], length: Dim) -> Node:
     ends = Node.of(Cumulative(rank - 1, "add"), whole)
     index = build.iota(shape, rank, sizes.type.dtype)
     first, end = (build.spread(n, shape, range(rank)) for n in (build.sub(ends, whole), ends))
-    return build.apply1(
-        "and", build.compare(index, "ge", first), build.compare(index, "lt", end)
-    )
+    return build.apply1("and", build.compare(index, "ge", first), build.compare(index, "lt", end))
 
 
 def _divided(x: Node, sizes: Node, prefix: Sequence[int], axis: int) -> Node:

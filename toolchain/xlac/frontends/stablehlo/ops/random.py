@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
+from xlac.frontends.stablehlo.ops.dynamic import known
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import stored
+from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -26,6 +29,23 @@ def rng_bit_generator(site: OperationSite) -> Built:
     """rng_bit_generator. For a Philox state of two words the upper half of the counter starts as
     the key and is not returned, as in XLA.
     """
+    _, bits = site.results(2)
+    if None in bits.shape:
+        site.fail("gives bits of a known shape")
+    return generated(site, tuple(n or 0 for n in bits.shape))
+
+
+def dynamic_rng_bit_generator(site: OperationSite) -> Built:
+    """The custom call by which JAX asks for bits of an open shape, which is an operand."""
+    site.takes(2)
+    return generated(site, known(site, 1))
+
+
+CUSTOM_CALLS["stablehlo.dynamic_rng_bit_generator"] = dynamic_rng_bit_generator
+
+
+def generated(site: OperationSite, shape: Shape) -> list[Node]:
+    """The state after, and bits of a shape."""
     algorithm = ALGORITHMS.get(site.word("rng_algorithm"))
     if algorithm is None:
         site.fail(f"there is no algorithm {site.word('rng_algorithm')!r}")
@@ -37,9 +57,8 @@ def rng_bit_generator(site: OperationSite) -> Built:
     if given != WORDS[algorithm]:
         state = build.concat([state, build.cut(state, 0, 0, 1)])
     element = bits.element
-    if None in bits.shape or element.complex or element.dtype is DType.BOOL:
-        site.fail("gives bits of a known shape, in integers or floats")
-    shape = tuple(n or 0 for n in bits.shape)
+    if element.complex or element.dtype is DType.BOOL:
+        site.fail("gives bits in integers or floats")
     whole = DType(f"u{element.dtype.bits}")
     new, words = build.results(Node.of(RngBits(algorithm, shape, whole), state))
     words = words if element.dtype is whole else Node.of(convert.Bitcast(element.dtype), words)

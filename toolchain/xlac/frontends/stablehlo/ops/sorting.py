@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlac.frontends.stablehlo.comparators import order
 from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
+from xlac.frontends.stablehlo.ops.dynamic import known
 from xlac.frontends.stablehlo.ops.reductions import regrouped
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
@@ -37,30 +38,26 @@ def sorted_by(comparator: Graph, xs: list[TypedTensor], axis: int) -> list[Value
 
 def approx_top_k(site: OperationSite) -> Built:
     """JAX's approximate top-k custom call, computed exactly: the first elements of the sorted
-    tensors.
+    tensors. Of an open k, the number follows what the other target takes.
     """
-    count = len(site.operands) // 2
+    count = len(site.results())
     xs, config = site.tensors(0, count), site.fields("mhlo.backend_config")
-    named = site.get("called_computations")
-    function = (
-        site.importer.module.functions.get(named[0].name)
-        if isinstance(named, list) and named
-        else None
-    )
     axis = config.get("reduction_dim")
-    if function is None or not isinstance(axis, int) or not xs or not 0 <= axis < len(xs[0].shape):
-        site.fail("needs a comparator and an axis")
-    comparator = site.importer.region(site, function.body, None).graph
-    sorted_values = sorted_by(comparator, xs, axis)
-    sizes = [type.shape[axis] for type in site.results(count)]
+    if not isinstance(axis, int) or not xs or not 0 <= axis < len(xs[0].shape):
+        site.fail("needs tensors and an axis of them")
+    sorted_values = sorted_by(site.computation(), xs, axis)
+    if len(site.operands) > 2 * count:
+        (size,) = known(site, 2 * count)
+    else:
+        size = site.results()[0].shape[axis] or 0
     return [
-        x.each([build.cut(part, axis, 0, size or 0) for part in x.parts])
-        for x, size in zip(sorted_values, sizes, strict=True)
+        x.each([build.cut(part, axis, 0, size) for part in x.parts])
+        for x in sorted_values
         if isinstance(x, TypedTensor)
     ]
 
 
-CUSTOM_CALLS["ApproxTopK"] = approx_top_k
+CUSTOM_CALLS["ApproxTopK"] = CUSTOM_CALLS["stablehlo.dynamic_approx_top_k"] = approx_top_k
 
 
 def by_parts(body: Graph, xs: list[TypedTensor]) -> Graph:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from xlac.frontends.stablehlo.custom import CUSTOM_CALLS
+from xlac.frontends.stablehlo.ops.dynamic import fixed, known
 from xlac.frontends.stablehlo.ops.indexing import scattered
 from xlac.frontends.stablehlo.ops.reductions import combination, halves, joined, regrouped
 from xlac.frontends.stablehlo.regions import is_identity
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
-from xlac.frontends.stablehlo.values import TypedTensor, nodes_of, numbers, stored
+from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of, numbers, stored
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
+from xlac.ops.control.control import Scan
 from xlac.ops.control.lifting import lifted
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.window import MOST_PLACES, Window
@@ -28,10 +32,10 @@ from xlac_sdk.dtypes import DType
 class WindowGeometry:
     """A window over every axis: its sizes, strides, padding and dilations."""
 
-    window: tuple[int, ...]
+    window: tuple[Dim, ...]
     strides: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
     base_dilation: tuple[int, ...]
     window_dilation: tuple[int, ...]
 
@@ -39,7 +43,7 @@ class WindowGeometry:
         """The fields by the names that xlac's `window` operation uses."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def running(self, shape: Sequence[object]) -> tuple[int, bool] | None:
+    def running(self, shape: Sequence[Dim]) -> tuple[int, bool] | None:
         """The axis along which the window covers all elements up to each one (a scan), and whether
         it runs from the end; None if it is no scan.
         """
@@ -80,8 +84,13 @@ def reduce_window(site: OperationSite) -> Built:
     identity, else with the region as its body.
     """
     xs, inits = halves(site)
-    window = geometry(site, len(xs[0].shape))
-    body = site.closed(0)
+    return reduced(xs, inits, geometry(site, len(xs[0].shape)), site.closed(0))
+
+
+def reduced(
+    xs: Sequence[TypedTensor], inits: Sequence[TypedTensor], window: WindowGeometry, body: Graph
+) -> list[Value]:
+    """Tensors reduced over a window by a region."""
     combine = combination(body, xs[0])
     if (
         combine
@@ -90,12 +99,80 @@ def reduce_window(site: OperationSite) -> Built:
     ):
         x = xs[0]
         if x.element.complex:
-            return x.each([moving(part, combine, window) for part in x.parts])
-        return stored(
-            joined(moving(numbers(x), combine, window), numbers(inits[0]), combine), x.element
-        )
+            return [x.each([moving(part, combine, window) for part in x.parts])]
+        return [
+            stored(
+                joined(moving(numbers(x), combine, window), numbers(inits[0]), combine), x.element
+            )
+        ]
+    running = window.running(xs[0].shape)
+    if running is not None and not all(isinstance(n, int) for n in window.window):
+        return stepwise(xs, inits, body, *running)
     node = Node.of(Window("body", body, **window.fields()), *nodes_of(xs), *nodes_of(inits))
     return regrouped(xs, build.results(node))
+
+
+def stepwise(
+    xs: Sequence[TypedTensor], inits: Sequence[TypedTensor], body: Graph, axis: int, reverse: bool
+) -> list[Value]:
+    """Running combinations by a region along an axis of open size, one step after another."""
+    parts = nodes_of(xs)
+    rank, count = parts[0].type.rank, len(parts)
+    order = [axis, *(a for a in range(rank) if a != axis)]
+    moved = [build.transpose(part, order) for part in parts]
+    first = [
+        build.spread(init, part.shape[1:], ())
+        for init, part in zip(nodes_of(inits), moved, strict=True)
+    ]
+
+    def step(*values: Node) -> list[Node]:
+        return [*lifted(body, values)] * 2
+
+    graph = build.graph("step", [n.type for n in (*first, *first)], step)
+    node = Node.of(Scan(graph, moved[0].shape[0], count, count, reverse), *first, *moved)
+    back = sorted(range(rank), key=order.__getitem__)
+    return regrouped(xs, [build.transpose(y, back) for y in build.results(node)[count:]])
+
+
+def dynamic_reduce_window(site: OperationSite) -> Built:
+    """The custom call by which JAX writes a window that sizes decide: the numbers are operands."""
+    count = len(site.results())
+    site.takes(2 * count + 5)
+    xs, inits = site.tensors(0, count), site.tensors(count, 2 * count)
+    rank = len(xs[0].shape)
+    at = range(2 * count, 2 * count + 5)
+    sizes, strides, base, dilations, padding = (
+        known(site, n) if n in (at[0], at[4]) else fixed(site, n) for n in at
+    )
+    window = WindowGeometry(
+        sizes,
+        strides,
+        padding[::2],
+        padding[1::2],
+        base,
+        dilations,  # type: ignore[arg-type]
+    )
+    if not xs or any(len(given) != rank for given in window.fields().values()):
+        site.fail(f"its window does not fit rank {rank}")
+    if window.running(xs[0].shape) is None:
+        if not all(isinstance(n, int) for n in sizes):
+            site.fail(f"needs a window of known size, got {list(sizes)}", code="XL7212")
+        zeros = (0,) * rank
+        more = window.low, window.high, [n - 1 for n in window.base_dilation]
+        xs = [
+            x.each(
+                [
+                    build.pad(part, value, *more)
+                    for part, value in zip(x.parts, init.parts, strict=True)
+                ]
+            )
+            for x, init in zip(xs, inits, strict=True)
+        ]
+        window = replace(window, low=zeros, high=zeros, base_dilation=(1,) * rank)
+    return reduced(xs, inits, window, site.computation())
+
+
+CUSTOM_CALLS["stablehlo.dynamic_reduce_window"] = dynamic_reduce_window
 
 
 def moving(x: Node, combine: str, window: WindowGeometry) -> Node:

@@ -9,6 +9,7 @@ from xlac.frontends.onnx.registry import operator
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
 from xlac.ops import build
+from xlac.ops.checks import undivided
 from xlac_sdk.dtypes import DType
 
 
@@ -108,7 +109,7 @@ def group_normalization_18(call: OperatorCall) -> Node:
     x, groups = call[0], call.attr("num_groups")
     channels = x.shape[1]
     if not isinstance(channels, int) or channels % groups:
-        call.fail(f"{channels} channels do not divide into {groups} groups")
+        call.fail(undivided(channels, "channels", f"{groups} groups"))
     each = [build.apply1("repeat", call[n], repeats=channels // groups, axis=0) for n in (1, 2)]
     return build.apply1("group_norm", x, *each, groups=groups, epsilon=call.attr("epsilon", 1e-5))
 

@@ -15,6 +15,7 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
+from xlac.ops.checks import undivided
 from xlac.ops.control.control import Scan
 from xlac_sdk.dtypes import DType
 
@@ -109,7 +110,7 @@ def parts(x: Node, count: int) -> tuple[Node, ...]:
     """Equal parts of the last axis."""
     axis, whole = x.type.rank - 1, x.shape[-1]
     if not isinstance(whole, int) or whole % count:
-        raise ShapeError(f"the gates of {x.type} do not divide into {count}")
+        raise ShapeError(f"{x.type}: {undivided(whole, 'gates', f'{count}')}")
     size = whole // count
     return tuple(build.cut(x, axis, n * size, (n + 1) * size) for n in range(count))
 

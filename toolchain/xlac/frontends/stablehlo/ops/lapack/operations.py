@@ -130,10 +130,11 @@ def _unwritten(site: OperationSite, values: Node) -> list[Node]:
     """
     zeros = []
     for stated in site.results(5)[2:4]:
-        sizes = [size for size in stated.shape if size is not None]
-        if len(sizes) < len(stated.shape):
+        batch = values.shape[:-1]  # which may be open
+        sizes = [size for size in stated.shape[len(batch) :] if size is not None]
+        if len(sizes) != 2:
             site.fail("gives vectors of static sizes")
-        zeros.append(build.full(0, tuple(sizes), values.type.dtype))
+        zeros.append(build.full(0, (*batch, *sizes), values.type.dtype))
     return zeros
 
 
