@@ -152,6 +152,7 @@ def test_random_numbers_stay_random() -> None:
         }""")
     found = simplify(made).model()
     assert kinds(found).count("RandomNormal") == 2 and kinds(found).count("Add") == 2
+    assert {info.name: sizes(info) for info in found.graph.value_info} == {"a": [4], "b": [4]}
 
 
 def test_quantized_weights_stay_quantized() -> None:

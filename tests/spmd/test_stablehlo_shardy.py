@@ -126,8 +126,10 @@ def test_what_says_nothing_or_is_not_understood_is_left_out(second: str) -> None
         'sdy.mesh @mesh = <["data"=1, "model"=1]>',
         MESH + '\n  sdy.mesh @two = <["other"=8]>',
         # as JAX writes it where a function is called on one device
-        "sdy.mesh @mesh = <[], device_ids=[0]> "
-        "{stablehlo.mesh = {axes = [], device_ids = dense<0> : tensor<1xi64>}}",
+        (
+            "sdy.mesh @mesh = <[], device_ids=[0]> "
+            "{stablehlo.mesh = {axes = [], device_ids = dense<0> : tensor<1xi64>}}"
+        ),
         "",
     ],
 )

@@ -69,11 +69,9 @@ def test_windows_over_open_axes() -> None:
 def test_linear_algebra_of_an_open_batch() -> None:
     def function(a: Any) -> Any:
         spd = a @ a.transpose(0, 2, 1) + 4 * jnp.eye(3)
-        return (
-            jnp.linalg.cholesky(spd), jnp.linalg.det(spd), jnp.linalg.inv(spd),
-            jnp.linalg.eigvalsh(spd), jnp.linalg.svd(spd, compute_uv=False),
-            jnp.abs(jnp.linalg.qr(spd)[1]), jnp.linalg.solve(spd, a),
-        )  # fmt: skip
+        factors = jnp.linalg.cholesky(spd), jnp.abs(jnp.linalg.qr(spd)[1])
+        values = jnp.linalg.eigvalsh(spd), jnp.linalg.svd(spd, compute_uv=False)
+        return *factors, *values, jnp.linalg.det(spd), jnp.linalg.inv(spd), jnp.linalg.solve(spd, a)
 
     compare(function, [("b", 3, 3)], [{"b": 1}, {"b": 4}], tolerance=1e-3)
 

@@ -52,9 +52,11 @@ def _divided(x: Any, y: Any) -> Dim:
         return -_divided(a * -1, b)
     if low < 0 or least <= 0:
         raise DataDependent(f"the quotient of sizes that may be negative, {a} by {b}")
+    if isinstance(a, int) and not isinstance(b, int):
+        raise DataDependent(f"the quotient of {a} by {b}")
     try:
-        return a // b
-    except (TypeError, ValueError):
+        return a // b  # type: ignore[operator]
+    except ValueError:
         raise DataDependent(f"the quotient of {a} by {b}") from None
 
 

@@ -166,6 +166,7 @@ class _Declared:
     def __init__(self, read: Imported) -> None:
         self.texts = {str(size): text for text, size in read.symbols.items()}
         self.set = {*read.inputs.params}
+        self._read = read.importer.scope.values
 
     def interface(
         self, info: ValueInfoProto, rebuilt: Rebuilt, values: ValueFacts
@@ -181,8 +182,9 @@ class _Declared:
         originals = {new: old for old, new in rebuilt.better.items()}
         for node in rebuilt.nodes:
             for name in node.output:
-                value = values.nodes.get(originals.get(name, name))
-                if name and value is not None and name not in rebuilt.outputs:
+                original = originals.get(name, name)
+                value = values.nodes.get(original, self._read.get(original))  # random ones too
+                if name and isinstance(value, Node) and name not in rebuilt.outputs:
                     info = ValueInfoProto(name=name)
                     self._fill(info, value)
                     yield info

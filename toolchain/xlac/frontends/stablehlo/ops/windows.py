@@ -15,7 +15,7 @@ from xlac.frontends.stablehlo.regions import is_identity
 from xlac.frontends.stablehlo.site import Built, OperationSite
 from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of, numbers, stored
-from xlac.ir.dims import Dim
+from xlac.ir.dims import Dim, static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.types import Type
 from xlac.ops import build
@@ -141,17 +141,9 @@ def dynamic_reduce_window(site: OperationSite) -> Built:
     xs, inits = site.tensors(0, count), site.tensors(count, 2 * count)
     rank = len(xs[0].shape)
     at = range(2 * count, 2 * count + 5)
-    sizes, strides, base, dilations, padding = (
-        known(site, n) if n in (at[0], at[4]) else fixed(site, n) for n in at
-    )
-    window = WindowGeometry(
-        sizes,
-        strides,
-        padding[::2],
-        padding[1::2],
-        base,
-        dilations,  # type: ignore[arg-type]
-    )
+    sizes, padding = known(site, at[0]), known(site, at[4])
+    strides, base, dilations = (fixed(site, n) for n in at[1:4])
+    window = WindowGeometry(sizes, strides, padding[::2], padding[1::2], base, dilations)
     if not xs or any(len(given) != rank for given in window.fields().values()):
         site.fail(f"its window does not fit rank {rank}")
     if window.running(xs[0].shape) is None:
@@ -199,7 +191,7 @@ def select_and_scatter(site: OperationSite) -> Built:
         site.fail("needs an operand of known size that is not complex")
     combine = _chooses(site.closed(0))
     plain = x.element.plain and x.node.type.dtype.is_float and source.element == x.element
-    small = prod(window.window) <= MOST_PLACES
+    small = prod(static(window.window)) <= MOST_PLACES
     if plain and small and combine and combination(site.closed(1), source) == "add":
         given = window.fields()
         del given["base_dilation"]
