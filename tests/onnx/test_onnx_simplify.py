@@ -55,7 +55,6 @@ def sizes(info: Any) -> list[Any]:
 
 
 def uniform(*shape: int) -> Any:
-    """Numbers between -1 and 1."""
     return RNG.uniform(-1, 1, shape).astype(np.float32)
 
 

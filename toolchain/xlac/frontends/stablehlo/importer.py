@@ -202,10 +202,8 @@ class StablehloImporter:
                 if not isinstance(type, TensorType):
                     site.fail(f"result {number} is a tensor")
                 value = TypedTensor(type.element, (item,))
-            if not isinstance(value, TypedTensor | Token | Several):  # by a builder of a user
-                site.fail(
-                    f"result {number}: its builder gives {value.__class__.__name__}, not a Node"
-                )
+            if not isinstance(value, TypedTensor | Token | Several):
+                site.fail(f"its builder gives {value.__class__.__name__}, not a Node")
             if problem := mismatch(value, type):
                 site.fail(f"result {number}: {problem}")
             values.append(self._placed(value, site, number))
