@@ -21,7 +21,7 @@ def markdown() -> str:
     lines = ["| operation | built in | specified by |", "|---|---|---|"]
     for name in sorted(TABLE):
         entry = TABLE[name]
-        file = entry.build.__module__.rpartition(".")[2]
+        file = entry.build.__module__.partition(".ops.")[2].replace(".", "/")
         section = (
             f"[{entry.section}]({SPECIFICATION}{entry.section})"
             if not entry.section[:1].isupper()

@@ -16,11 +16,9 @@ from xlac.frontends.stablehlo.ops import (
     lapack,
     linear,
     normalization,
-    ragged,
     random,
     reductions,
     refused,
-    scans,
     sorting,
     views,
     windows,
@@ -28,6 +26,6 @@ from xlac.frontends.stablehlo.ops import (
 
 __all__ = [
     "chlo", "collectives", "composites", "contraction", "control", "conversion", "creation",
-    "dynamic", "elementwise", "indexing", "lapack", "linear", "normalization", "ragged",
-    "random", "reductions", "refused", "scans", "sorting", "views", "windows",
+    "dynamic", "elementwise", "indexing", "lapack", "linear", "normalization",
+    "random", "reductions", "refused", "sorting", "views", "windows",
 ]  # fmt: skip
