@@ -17,7 +17,7 @@ class DataDependent(Exception):
     """A size depends on values that the model computes."""
 
 
-class Undecided:
+class OpenComparison:
     """A comparison that holds for some sizes, and for others not."""
 
     def __init__(self, reason: str) -> None:
@@ -29,7 +29,7 @@ def decided(*arrays: Array) -> None:
     for array in arrays:
         if array.dtype == object:
             for element in array.flat:
-                if isinstance(element, Undecided):
+                if isinstance(element, OpenComparison):
                     raise DataDependent(element.reason)
 
 
@@ -69,7 +69,7 @@ def _compared(op: Any, x: Array, y: Array) -> Any:
         try:
             return _holds(a, op.direction, b)
         except DataDependent as error:
-            return Undecided(str(error))
+            return OpenComparison(str(error))
 
     return np.frompyfunc(one, 2, 1)(x, y)
 
@@ -79,7 +79,7 @@ def _joined(decisive: bool) -> Callable[..., Any]:
 
     def one(a: Any, b: Any) -> Any:
         for x, y in ((a, b), (b, a)):
-            if not isinstance(x, Undecided):
+            if not isinstance(x, OpenComparison):
                 return decisive if bool(x) is decisive else y
         return a
 
@@ -88,14 +88,14 @@ def _joined(decisive: bool) -> Callable[..., Any]:
 
 def _negated(op: Op, x: Array) -> Any:
     def one(a: Any) -> Any:
-        return a if isinstance(a, Undecided) else not a
+        return a if isinstance(a, OpenComparison) else not a
 
     return np.frompyfunc(one, 1, 1)(_truths(x))
 
 
 def _truths(x: Array) -> Array:
     """An array of truths, since `and` of numbers is bit by bit."""
-    if x.dtype != bool and any(not isinstance(v, bool | np.bool_ | Undecided) for v in x.flat):
+    if x.dtype != bool and any(not isinstance(v, bool | np.bool_ | OpenComparison) for v in x.flat):
         raise DataDependent("the bits of a symbolic size")
     return x
 
