@@ -86,6 +86,22 @@ def test_explain_shows_the_cut_as_the_chapter_does(
     assert "no node 'decoder.upp'" in capsys.readouterr().err
 
 
+def test_bench_times_the_stages_too(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--seconds", "0.05", "--json"]
+    assert status(["bench", spec, *options]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    expected = ["xlac cpu and c", "stage 1 on cpu", "stage 2 on c", "stage 3 on cpu"]
+    assert [row["engine"] for row in rows] == expected
+    assert all(row["median_us"] > 0 and "comparison" not in row for row in rows)
+    assert status(["bench", spec, spec, *options]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["engine"] for row in rows] == 2 * expected
+    assert [number for number, row in enumerate(rows) if "comparison" in row] == [4]
+    for more in (["--counters"], ["--against", "onnxruntime"]):
+        assert status(["bench", spec, *more]) == 2
+        assert "for models on one target" in capsys.readouterr().err
+
+
 def test_explain_shows_state_that_the_host_holds(capsys: pytest.CaptureFixture[str]) -> None:
     spec = str(ROOT / "specs" / "lstm_stream.yaml")
     assert status(["explain", spec, "--place", "low.gates=c"]) == 0

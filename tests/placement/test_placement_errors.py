@@ -80,7 +80,7 @@ def test_options_of_one_program_are_refused(tmp_path: Path, option: dict[str, An
 
 @pytest.mark.parametrize(
     "command",
-    ["build -o OUT", "bench", "profile", "report -o OUT", "inspect", "tune --minutes 0.01"],
+    ["build -o OUT", "profile", "report -o OUT", "inspect", "tune --minutes 0.01", "verify"],
 )
 def test_commands_that_make_one_program_refuse_several_targets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str

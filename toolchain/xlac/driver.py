@@ -39,7 +39,7 @@ from xlac.recompute.fit import fit_memory
 from xlac.recompute.program_planner import ProgramPlanner
 from xlac.runtime.built import built
 from xlac.runtime.compiled import Compiled
-from xlac.runtime.in_stages import callable_of
+from xlac.runtime.in_stages import CompiledInStages, callable_of
 from xlac.runtime.specialization import Specializing
 from xlac.runtime.variants import asked, checked
 from xlac.settings import settings
@@ -126,7 +126,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
         return executable(again, backend)
 
 
-def compiled_in_stages(model: Model, target: str, options: CompileOptions) -> Compiled:
+def compiled_in_stages(model: Model, target: str, options: CompileOptions) -> CompiledInStages:
     """A model whose nodes are on several targets, as one callable. Raises UnsupportedError for
     options that only programs of one target have.
     """

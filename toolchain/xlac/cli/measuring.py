@@ -169,30 +169,40 @@ class MeasuredModel(NamedTuple):
     lowered: Lowered
 
 
-def lowered_with_inputs(
-    choice: Any,
-    given: tuple[str, ...],
-    archive: Path | None,
-    seed: int,
-    copy_weights: bool,
-    observers: Sequence[Observer] = (),
-) -> MeasuredModel:
-    """The model given by the options, lowered for its target, with the user's inputs, and random
-    ones for the others. `observers` are told of its passes.
-    """
+class SuppliedModel(NamedTuple):
+    """A model, the graphs of its training, if it trains, and its inputs by name."""
+
+    model: Any
+    graphs: Any
+    arrays: Any
+
+
+def supplied_model(
+    choice: Any, given: tuple[str, ...], archive: Path | None, seed: int, copy_weights: bool
+) -> SuppliedModel:
+    """The model given by the options, with the user's inputs, and random ones for the others."""
     from xlac.cli.models import supplied
+    from xlac.support.dependencies import copying
+
+    with copying(copy_weights):
+        return SuppliedModel(*supplied(choice, pairs(given, "--input"), archive, seed))
+
+
+def lowered_with_inputs(
+    choice: Any, read: SuppliedModel, copy_weights: bool, observers: Sequence[Observer] = ()
+) -> MeasuredModel:
+    """The model lowered for its target. `observers` are told of its passes."""
     from xlac.driver import lower
     from xlac.support.dependencies import copying
     from xlac_sdk.host.registry import find
 
     backend = find(choice.target)
     with copying(copy_weights):
-        model, graphs, arrays = supplied(choice, pairs(given, "--input"), archive, seed)
         facts = backend.target_for(choice.options.request)
         lowered = lower(
-            model, facts, wanted=choice.wanted, memory=choice.memory, observers=observers
+            read.model, facts, wanted=choice.wanted, memory=choice.memory, observers=observers
         )
-    return MeasuredModel(model, graphs, arrays, backend, facts, lowered)
+    return MeasuredModel(read.model, read.graphs, read.arrays, backend, facts, lowered)
 
 
 @contextmanager

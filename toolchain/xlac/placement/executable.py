@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from threading import Lock
 from typing import Any, Protocol
 
@@ -69,23 +70,44 @@ class StagedExecutable:
         """Calls the stages. An error of one ends the call; the state may then be that of before in
         some stages, and of after in others.
         """
-        numbers = self.values
         sizes = of_call(self.program, inputs)
         with self._turn:
             own = self._taken(sizes)
-            values = {number: inputs[name] for name, number in numbers.inputs.items()}
-            values |= {number: outputs[name] for name, number in numbers.outputs.items()}
-            values |= own
-            values |= {state.before: self._held[state.name] for state in numbers.held}
-            for (reads, writes), stage in zip(numbers.stages, self.stages, strict=True):
-                _call(
-                    stage.executable,
-                    {name: values[number] for name, number in reads.items()},
-                    {name: values[number] for name, number in writes.items()},
-                )
-            for state in numbers.held:
+            values = self._arrays(inputs, outputs, own)
+            for call in self._calls(values):
+                _call(*call)
+            for state in self.values.held:
                 np.copyto(self._held[state.name], values[state.after])
             self._leave(sizes, own)
+
+    def stage_calls(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    ) -> list[Callable[[], None]]:
+        """A call of each stage alone, with its arrays of a call of all: to measure them."""
+        with self._turn:
+            own = self._taken(of_call(self.program, inputs))
+            calls = list(self._calls(self._arrays(inputs, outputs, own)))
+            for call in calls:
+                _call(*call)
+        return [partial(_call, *call) for call in calls]
+
+    def _arrays(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], own: Mapping[int, Array]
+    ) -> dict[int, Array]:
+        """The arrays of a call by the numbers of their values."""
+        numbers = self.values
+        arrays = {number: inputs[name] for name, number in numbers.inputs.items()}
+        arrays |= {number: outputs[name] for name, number in numbers.outputs.items()}
+        arrays |= {state.before: self._held[state.name] for state in numbers.held}
+        return {**arrays, **own}
+
+    def _calls(
+        self, arrays: Mapping[int, Array]
+    ) -> Iterator[tuple[Executable, dict[str, Array], dict[str, Array]]]:
+        """What each stage is called with."""
+        for (reads, writes), stage in zip(self.values.stages, self.stages, strict=True):
+            given = {name: arrays[number] for name, number in reads.items()}
+            yield stage.executable, given, {name: arrays[n] for name, n in writes.items()}
 
     def _taken(self, sizes: Mapping[str, int]) -> dict[int, Array]:
         """Arrays for the values between stages, which no other call uses."""

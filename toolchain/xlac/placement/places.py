@@ -52,8 +52,8 @@ def check_one_target(model: Model, target: str) -> None:
         if said.targets[0].partition(":")[0] != target:
             problem = f"{said.pattern!r} is placed on {said.targets[0]}, and this is one program"
             hint = (
-                f"--place '*={target}' puts all nodes on {target}; xlac run and explain, and "
-                "xlac.compile, take several targets"
+                f"--place '*={target}' puts all nodes on {target}; xlac run, bench and "
+                "explain, and xlac.compile, take several targets"
             )
             raise UnsupportedError(Diagnostic("XL7834", problem, said.span, hint))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from xlac.placement.stage_models import StageValues
 from xlac.placement.whole_program import whole_program
 from xlac.runtime.compiled import Compiled, PresentState
 from xlac_sdk.programs.program import Program
+from xlac_sdk.programs.sizes import of_call
 
 OWN = (str(Path(__file__).parents[1]), contextlib.__file__)
 """Where code is that stands between a user's call and a warning."""
@@ -30,7 +31,13 @@ class CompiledInStages(Compiled):
         code = StagedExecutable(program, values, stages)
         names = "+".join(dict.fromkeys(stage.target.name for stage in stages))
         super().__init__(program, replace(stages[0].target, name=names), code)
-        self.values, self.stages = values, tuple(stages)
+        self._code, self.values, self.stages = code, values, tuple(stages)
+
+    def stage_calls(self, inputs: Mapping[str, Any]) -> list[Callable[[], None]]:
+        """A call of each stage alone, with its arrays of a call of all: to measure them."""
+        arrays = self._bound((), inputs)
+        outputs = self._allocate(of_call(self.program, arrays))
+        return self._code.stage_calls(arrays, outputs)
 
     def __reduce__(self) -> Any:
         """The programs of the stages, and the state. Raises UnsupportedError where one of them

@@ -101,13 +101,16 @@ def model_bench(supplied: BenchInputs, seconds: float, gate: Gate, options: dict
     import time
 
     from xlac.cli.entry_run import beginning
+    from xlac.cli.runs.contenders import stages_bench
     from xlac.driver import executable
 
     choice = chosen(**options)
     start, busy = time.perf_counter(), time.process_time()
-    model, graphs, arrays, backend, facts, lowered = lowered_with_inputs(
-        choice, supplied.given, supplied.archive, supplied.seed, supplied.copy_weights
-    )
+    read = supplied.read(choice)
+    if read.model.place:
+        return stages_bench(choice, read, supplied, seconds, gate)
+    lowered_model = lowered_with_inputs(choice, read, supplied.copy_weights)
+    model, graphs, arrays, backend, facts, lowered = lowered_model
     compiled = executable(lowered, backend)
     begin = beginning(graphs)
     begin(compiled)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.measuring import calling, lowered_with_inputs, measured_options
+from xlac.cli.measuring import calling, lowered_with_inputs, measured_options, supplied_model
 from xlac_sdk.support.counts import number_of
 
 
@@ -76,8 +76,9 @@ def command(
 
     choice, passes, stages = chosen(**options), PassRecorder(), StageTimes()
     with stages.watching("reading the model"):
+        read = supplied_model(choice, given, archive, seed, copy_weights)
         model, graphs, arrays, backend, _, lowered = lowered_with_inputs(
-            choice, given, archive, seed, copy_weights, [passes] if html else ()
+            choice, read, copy_weights, [passes] if html else ()
         )
     inputs = [arrays[slot.name] for slot in lowered.program.inputs]
     current().stage("measuring")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import chosen
-from xlac.cli.measuring import lowered_with_inputs, tuned_options
+from xlac.cli.measuring import lowered_with_inputs, supplied_model, tuned_options
 from xlac.cli.numbers import FiniteRange
 from xlac_sdk.support.counts import number_of
 
@@ -134,7 +134,8 @@ def serve() -> None:
     choice, given, archive, seed, copy_weights = pickle.loads(
         base64.b64decode(sys.stdin.readline())
     )
-    measured = lowered_with_inputs(choice, given, archive, seed, copy_weights)
+    read = supplied_model(choice, given, archive, seed, copy_weights)
+    measured = lowered_with_inputs(choice, read, copy_weights)
 
     def lowered_with(asked: Asked) -> Lowered:
         memory = choice.memory

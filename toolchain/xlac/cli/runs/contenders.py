@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xlac.cli.choice import artefact, chosen, is_artefact, pairs
-from xlac.cli.measuring import calling, lowered_with_inputs
+from xlac.cli.measuring import Gate, calling, lowered_with_inputs, supplied_model
+from xlac.cli.placing import told_placement
 from xlac.cli.runs.times import spread
 
 if TYPE_CHECKING:
+    from xlac.cli.choice import Chosen
+    from xlac.cli.measuring import SuppliedModel
     from xlac.debug.run_comparison import RunComparison
     from xlac.debug.timing import Samples
 
@@ -39,6 +42,7 @@ class Contender:
     threads: int
     place: int
     call: Callable[[], object]
+    part: bool = False  # a stage of the row before, which is compared with nothing
 
     @property
     def title(self) -> str:
@@ -81,6 +85,10 @@ class BenchInputs:
     copy_weights: bool
     counters: bool = False
 
+    def read(self, choice: Chosen) -> SuppliedModel:
+        """The model of a command's options, with these inputs."""
+        return supplied_model(choice, self.given, self.archive, self.seed, self.copy_weights)
+
 
 def engines_named(text: str) -> list[str]:
     """The engines of --against. Raises SourceError for an unknown one."""
@@ -121,9 +129,12 @@ def _compiled(
     from xlac_sdk.source import Diagnostic, UnavailableError
 
     choice = chosen(**{**options, "spec": spec})
-    measured = lowered_with_inputs(
-        choice, inputs.given, inputs.archive, inputs.seed, inputs.copy_weights
-    )
+    read = inputs.read(choice)
+    if read.model.place:
+        if engines:
+            raise click.UsageError(f"--against is for models on one target, and {spec} has places")
+        return stages(choice, read, place, inputs)
+    measured = lowered_with_inputs(choice, read, inputs.copy_weights)
     compiled = executable(measured.lowered, measured.backend)
     beginning(measured.graphs)(compiled)
     arrays = [measured.arrays[slot.name] for slot in compiled.program.inputs]
@@ -145,6 +156,37 @@ def _compiled(
         threads = 0 if engine == "jax" else choice.threads
         made.append(Contender(name, engine, threads, place, call))
     return made
+
+
+def stages(choice: Chosen, read: SuppliedModel, place: int, inputs: BenchInputs) -> list[Contender]:
+    """A model with places, and each of its stages alone."""
+    from xlac.driver import compiled_in_stages
+
+    with told_placement():
+        compiled = compiled_in_stages(read.model, choice.target, choice.options)
+    arrays = {slot.name: read.arrays[slot.name] for slot in compiled.program.inputs}
+    with calling(
+        compiled.program, choice.target, choice.threads, inputs.timeout, inputs.allow_long
+    ):
+        calls = compiled.stage_calls(arrays)
+    name, targets = read.model.name, [stage.target.name for stage in compiled.stages]
+    whole = f"xlac {' and '.join(dict.fromkeys(targets))}"
+    given = list(arrays.values())
+    made = [Contender(name, whole, choice.threads, place, lambda: compiled(*given))]
+    for number, (target, call) in enumerate(zip(targets, calls, strict=True), 1):
+        engine = f"stage {number} on {target}"
+        made.append(Contender(name, engine, choice.threads, place, call, part=True))
+    return made
+
+
+def stages_bench(
+    choice: Chosen, read: SuppliedModel, inputs: BenchInputs, seconds: float, gate: Gate
+) -> int:
+    """Times a model with places, and its stages in turn with it."""
+    if gate.before is not None or inputs.counters:
+        raise click.UsageError("--baseline and --counters are for models on one target")
+    show(timed(stages(choice, read, 0, inputs), seconds, gate.tolerance), gate.as_json, None, None)
+    return 0
 
 
 def _artefact(spec: Path, place: int, inputs: BenchInputs) -> Contender:
@@ -176,7 +218,7 @@ def timed(entries: Sequence[Contender], seconds: float, tolerance: float) -> lis
     for row in rows:
         own = first[row.contender.place]
         beside = own if own is not row else rows[0]
-        if beside is not row:
+        if beside is not row and not row.contender.part:
             comparison = of_bursts(
                 beside.samples.burst_medians, row.samples.burst_medians, tolerance
             )
