@@ -61,18 +61,23 @@ def _first(path: str, places: Sequence[SaidPlace]) -> SaidPlace | None:
 
 
 def _elsewhere(graph: Graph, places: Sequence[SaidPlace], made: Assignment) -> Iterator[Diagnostic]:
-    """Nodes of loops and branches that a place puts on another device than the whole of it."""
+    """Nodes of loops and branches that a place puts on another device than the whole of it: one
+    for each place.
+    """
+    told: set[int] = set()
     for node in graph.order:
         own = made.of_node.get(node)
         for path in dict.fromkeys(_inside(node)):
             said = _first(path, places)
             if said is None or said is own or (own and said.targets == own.targets):
                 continue
+            if id(said) in told:
+                continue
+            told.add(id(said))
             where = "--target" if own is None else own.targets[0]
             problem = f"{path!r} is inside {node.name!r}, all of which is on {where}"
             hint = f"a loop or a branch is on one device: name {node.name!r} instead"
             yield Diagnostic("XL7832", problem, said.span, hint)
-            return
 
 
 def _inside(node: Node) -> Iterator[str]:
