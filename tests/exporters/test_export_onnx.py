@@ -33,7 +33,7 @@ from xlac.ops.reduction import reduction
 from xlac.ops.tensor.leaf import Param
 from xlac.spec.load import load
 from xlac_sdk.dtypes import DType
-from xlac_sdk.source import UnsupportedError
+from xlac_sdk.source import SourceError, UnsupportedError
 
 onnx = pytest.importorskip("onnx")
 
@@ -255,6 +255,40 @@ def test_what_is_known_of_sizes_is_metadata() -> None:
         entry.value = nothing
         assert load_any(exported).dims["n"].max == UNBOUNDED
     assert load_any(exported, dims={"n": "3..5"}).dims["n"].max == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("..16", (2, 16, 2)), ("8..", (8, 32, 2)), ("3..9", (4, 8, 2)), (6, 6),
+        (5, None), (40, None), (0, None), ("4..64", None), ("1..8", (2, 8, 2)), ("3..3", None),
+    ],
+)  # fmt: skip
+def test_sizes_that_callers_give_are_within_those_of_the_model(given: Any, found: Any) -> None:
+    n = symbol("n", 2, 32, multiple_of=2)
+    x = Node.of(Param("x", Type(DType.F32, (n, 3))))
+    dims = {"n": n.parts[0][0][0]}
+    exported = proto(Model(Graph("g", (x,), {"y": build.add(x, 1.0)}), {}, dims=dims))
+    if found is None:
+        with pytest.raises(SourceError, match=r"not within 2\.\.32 multiple_of 2"):
+            load_any(exported, dims={"n": given})
+        return
+    size = load_any(exported, dims={"n": given}).inputs[0].shape[0]
+    if isinstance(size, int):
+        assert size == found
+        return
+    (known,) = symbols(size)
+    assert (known.min, known.max, known.multiple_of) == found
+
+
+@pytest.mark.parametrize("least", [0, 1, 3])
+def test_the_least_value_of_a_size_is_kept(least: int) -> None:
+    n = symbol("n", least, opt=max(least, 1))
+    x = Node.of(Param("x", Type(DType.F32, (n,))))
+    dims = {"n": n.parts[0][0][0]}
+    exported = proto(Model(Graph("g", (x,), {"y": build.add(x, 1.0)}), {}, dims=dims))
+    assert load_any(exported).dims["n"].min == least
+    assert len(exported.metadata_props) == (least > 0)
 
 
 def n_of(size: Any) -> Symbol:

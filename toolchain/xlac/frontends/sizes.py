@@ -49,7 +49,8 @@ class Symbols(dict[str, Dim]):
         super().__init__()
         read = {name: ranges.stated_size(name, text) for name, text in (told or {}).items()}
         known = {name: size for name, size in read.items() if size is not None}
-        self.given: dict[str, DimValue] = {**known, **given}
+        agreed = {name: _agreed(name, known[name], given[name]) for name in known if name in given}
+        self.given: dict[str, DimValue] = {**known, **given, **agreed}
         self.names: set[str] = set()
 
     def __missing__(self, text: str) -> Dim:
@@ -68,6 +69,29 @@ class Symbols(dict[str, Dim]):
     def open(self) -> dict[str, Symbol]:
         """The symbols that are still open, by name."""
         return {s.name: s for size in self.values() for s in symbols(size)}
+
+
+def _agreed(name: str, stated: int | Symbol, given: DimValue) -> DimValue:
+    """What a caller gives for a size, within what the model states of it. Raises SourceError."""
+    size = sized(name, given)
+    known = Symbol(name, stated, stated) if isinstance(stated, int) else stated
+    by = known.multiple_of
+    if isinstance(size, int):
+        if known.min <= size <= known.max and size % by == 0:
+            return size
+        asked = str(size)
+    else:
+        (symbol,) = symbols(size)
+        asked = ranges.size_text(symbol)
+        low, high = symbol.min or known.min, min(symbol.max, known.max)
+        low, high = -(-low // by) * by, high if high == UNBOUNDED else high // by * by
+        if known.min <= low <= high and (symbol.max <= known.max or symbol.max == UNBOUNDED):
+            return (
+                low if low == high else Symbol(name, low, high, ranges.usual_opt(low, high, by), by)
+            )
+    wanted = str(known.min) if known.min == known.max else ranges.size_text(known)
+    problem = f"{name} = {asked} is not within {wanted}, which the model states"
+    raise SourceError(Diagnostic("XL2014", problem))
 
 
 def plain(text: str) -> str:

@@ -14,6 +14,7 @@ from xlac.frontends.jax.exported import examples_of, is_exported
 from xlac.frontends.jax.lowered import LoweredFunction, flattened, labels, lower, symbols_of
 from xlac.frontends.jax.static import jitted, required
 from xlac.frontends.stablehlo.host_calls import host_calls
+from xlac.integrations.framework_jit import WrappedJaxFunction, is_wrapper, refuse_examples
 from xlac.model import Model
 from xlac.options import tuning_seconds
 from xlac.runtime.programs import PROGRAMS, Programs
@@ -22,6 +23,8 @@ from xlac.support.failures import Asked
 from xlac_sdk.host.array_values import wrong
 from xlac_sdk.support.choices import chosen
 from xlac_sdk.support.limits import checkpoint, within
+
+JIT_OPTIONS = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
 
 
 class CallbackWarning(UserWarning):
@@ -251,14 +254,15 @@ def from_jax(
     results: str = "numpy",
     drop_callbacks: bool = False,
     **example_named: Any,
-) -> JaxFunction:
+) -> JaxFunction | WrappedJaxFunction:
     """Compiles a function of JAX, now for arguments with the shapes and dtypes of the examples
     (arrays, pytrees of these, or `jax.ShapeDtypeStruct`s), and for others when it is called with
     them, as `jax.jit` does. Without examples the first call compiles.
 
     The function may be a program of `jax.export`, which brings its own examples. `results` is
     "numpy" or "jax" (`jax.Array`s). `jit` are options of `jax.jit`, such as static_argnums and
-    donate_argnums; a function that is jitted already has its own. Sizes of
+    donate_argnums, which may also be given by name; a function that is jitted already has its own.
+    Functions of equinox's `filter_jit` and flax's `nnx.jit` take no examples. Sizes of
     `jax.export.symbolic_shape` stay open. Calls of Python functions are steps of
     the program, on targets cpu and reference; `drop_callbacks` leaves out those without results
     (`jax.debug.print`), with a CallbackWarning. `checked`, `allow_kernels`, `tune`
@@ -277,5 +281,16 @@ def from_jax(
             example_args, example_named = examples_of(exported)
         function = exported.call
     results = chosen("results", results, ("numpy", "jax"))
-    given = dict(jit or {}), options, results, drop_callbacks
-    return JaxFunction(function, example_args, example_named, *given)
+    named = {name: example_named.pop(name) for name in JIT_OPTIONS if name in example_named}
+    given = {**(jit or {}), **named}
+    if is_wrapper(function):
+        if example_args or example_named or given:
+            refuse_examples(getattr(function, "__name__", "the function"))
+
+        def program(inner: Any, its: Mapping[str, Any]) -> JaxFunction:
+            return JaxFunction(inner, (), {}, its, options, "jax", drop_callbacks)
+
+        return WrappedJaxFunction(function, program)
+    return JaxFunction(
+        function, example_args, example_named, given, options, results, drop_callbacks
+    )

@@ -31,7 +31,7 @@ def size_text(size: Symbol) -> str:
     by = f" multiple_of {size.multiple_of}" if size.multiple_of != 1 else ""
     usual = usual_opt(size.min, size.max, size.multiple_of)
     opt = f" opt {size.opt}" if size.opt != usual else ""
-    if size.min <= 1 and size.max == UNBOUNDED and not by and not opt:
+    if not size.min and size.max == UNBOUNDED and not by and not opt:
         return ""
     return f"{size.min}..{'' if size.max == UNBOUNDED else size.max}{by}{opt}"
 

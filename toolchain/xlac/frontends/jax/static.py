@@ -43,7 +43,8 @@ def jitted(
     positional parameters. Raises SourceError for options that JAX refuses.
     """
     jax = required()
-    if hasattr(function, "lower") and not options:
+    theirs = type(function).__module__.partition(".")[0] in ("jax", "jaxlib")
+    if theirs and hasattr(function, "lower") and not options:
         jit_info = getattr(function, "_jit_info", None)  # JAX offers no other access to it
         return function, StaticArguments(
             tuple(getattr(jit_info, "static_argnums", ())),
