@@ -214,6 +214,15 @@ def test_operators_with_constants_whose_other_sizes_are_open(kind: str) -> None:
             program(given["x"][:, :1])
 
 
+def test_a_size_that_the_model_does_not_have_is_refused() -> None:
+    head = '<ir_version: 10, opset_import: ["" : 23]>'
+    proto = parser.parse_model(f"{head}\nm (float[n,c] x) => (float[n,c] y) {{ y = Neg(x) }}")
+    assert load(proto, dims={"n": 2, "c": "1..3"}).inputs[0].shape[0] == 2
+    with pytest.raises(SourceError, match="there is no size 'batch' to set") as caught:
+        load(proto, dims={"n": 2, "batch": 3})
+    assert caught.value.diagnostics[0].hint == "known: c, n"
+
+
 def test_what_no_size_makes_right_is_refused_at_once() -> None:
     head = '<ir_version: 10, opset_import: ["" : 23]>'
     text = "m (float[n,c] x, float[n,d] y) => (float[n,e] z) {"

@@ -196,8 +196,6 @@ def test_unknown_options_are_refused() -> None:
     with pytest.raises(Exception, match="XL7307") as wrong:
         torch.compile(mlp(), backend="xlac", options={"thread": 2})(torch.randn(2, 6))
     assert "threads" in str(wrong.value)
-    with pytest.raises(Exception, match="no backend 'cpuu' is installed"):
-        torch.compile(mlp(), backend="xlac", options={"target": "cpuu"})(torch.randn(2, 6))
     with pytest.raises(Exception, match="no mode 'reduce-overhead'"):
         torch.compile(mlp(), backend="xlac", mode="reduce-overhead")(torch.randn(2, 6))
 

@@ -35,6 +35,13 @@ def test_an_open_size_is_a_symbol_and_arithmetic_on_it_is_done_at_import() -> No
     assert load(text, dims={"arg0_0": 2}).inputs[0].shape == (2, 3)
 
 
+def test_a_size_that_the_module_does_not_have_is_refused() -> None:
+    text = main([OPEN], [OPEN], f"    return %arg0 : {OPEN}")
+    with pytest.raises(SourceError, match="there is no size 'batch' to set") as caught:
+        load(text, dims={"batch": 3})
+    assert caught.value.diagnostics[0].hint == "known: arg0_0"
+
+
 def test_sizes_that_must_be_equal_become_one_symbol() -> None:
     text = main(
         [OPEN, OPEN],

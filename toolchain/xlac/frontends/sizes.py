@@ -5,7 +5,7 @@ them: numbers, or ranges.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from xlac.ir import ranges
 from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, symbol, symbols
@@ -52,23 +52,37 @@ class Symbols(dict[str, Dim]):
         agreed = {name: _agreed(name, known[name], given[name]) for name in known if name in given}
         self.given: dict[str, DimValue] = {**known, **given, **agreed}
         self.names: set[str] = set()
+        self._asked, self._met = set(given), set[str]()
 
     def __missing__(self, text: str) -> Dim:
         self[text] = dim = self._made(text)
         return dim
 
     def _made(self, text: str) -> Dim:
+        self._met.add(text)
         if text in self.given:
             return sized(text, self.given[text])
         name = plain(text)
         while name in self.names:
             name += "_"
         self.names.add(name)
+        self._met.add(name)
         return sized(name, self.given[name]) if name in self.given else symbol(name, opt=OPT)
+
+    def check(self) -> None:
+        """Raises SourceError where a caller gives a size that the model does not have."""
+        known_sizes(self._asked, self._met)
 
     def open(self) -> dict[str, Symbol]:
         """The symbols that are still open, by name."""
         return {s.name: s for size in self.values() for s in symbols(size)}
+
+
+def known_sizes(asked: Iterable[str], met: Iterable[str]) -> None:
+    """Raises SourceError where a size that is asked for is none of those that a model has."""
+    for name in sorted({*asked} - {*met}):
+        hint = f"known: {', '.join(sorted(met))}" if met else "all of its sizes are known"
+        raise SourceError(Diagnostic("XL2014", f"there is no size {name!r} to set", hint=hint))
 
 
 def _agreed(name: str, stated: int | Symbol, given: DimValue) -> DimValue:

@@ -101,6 +101,8 @@ def imported(
         raise SourceError(Diagnostic("XL7001", "the graph has no outputs"))
     for info in asked:
         importer.scope.values[info.name] = inputs.value(info)
+    if not params:  # else sizes of inputs that are fixed may be given too
+        symbols.check()
     importer.run(graph.node)
     missing = [name for name in results if name not in importer.scope.values]
     importer.problems += [

@@ -13,6 +13,7 @@ import numpy as np
 
 import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
 from xlac.frontends.produced import verified
+from xlac.frontends.sizes import known_sizes
 from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.produced import PRODUCED
@@ -60,6 +61,8 @@ def load(
                 raise
         else:
             if not learned.narrow(attempt.importer.asserted):
+                if not params:  # else sizes of arguments that are fixed may be given too
+                    known_sizes(dims, sizes.met)
                 return model
     raise SourceError(
         Diagnostic("XL7212", "its sizes depend on each other in a cycle", read.span(main.at))

@@ -60,6 +60,7 @@ class ArgumentSizes:
         self.source, self.at = source, at
         self.dims, self.learned = dims, learned
         self.opt: dict[str, int] = {}  # sizes to optimise for
+        self.met: set[str] = set()
 
     def shape(self, label: str, type: TensorType, stated: StatedSizes) -> Shape:
         """The shape of an argument."""
@@ -99,6 +100,7 @@ class ArgumentSizes:
         self.source.fail("XL7203", text, self.at, hint="leave the attribute out")
 
     def _symbol(self, name: str, most: int | None) -> Dim:
+        self.met.add(name)
         if name not in self.dims and name in self.learned.equal:
             equal = self.learned.equal
             solved = equal[name]

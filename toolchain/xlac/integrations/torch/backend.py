@@ -17,7 +17,6 @@ from xlac.integrations.torch.fallback import compiled, frozen
 from xlac.integrations.torch.subgraph import Options
 from xlac.model import PRECISIONS
 from xlac.options import tuning_seconds
-from xlac_sdk.host.registry import find
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.support.choices import chosen, unknown_word
 from xlac_sdk.support.limits import valid
@@ -101,7 +100,6 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
         raise unknown_word(problem, unknown[0], sorted(known), "XL7307")
     options = Options(**(given or {}))
     chosen("precision", options.precision, PRECISIONS)
-    find(options.target)  # which no fallback makes right
     valid(options.max_compile_seconds, options.max_compile_memory)
     threads = torch.get_num_threads() if options.threads is None else options.threads
     return replace(options, threads=threads, tune=tuning_seconds(options.tune))
