@@ -214,6 +214,20 @@ def test_operators_with_constants_whose_other_sizes_are_open(kind: str) -> None:
             program(given["x"][:, :1])
 
 
+@pytest.mark.parametrize(
+    "cut", [(1, 9, 1), (7, 9, 1), (0, 4, 1), (-9, 3, 1), (-3, 99, 1), (5, -8, -1)]
+)
+def test_slices_that_end_outside_of_an_open_axis(cut: tuple[int, int, int]) -> None:
+    """The size of a call decides how much is left."""
+    held = dict(zip("seda", [[cut[0]], [cut[1]], [cut[2]], [0]], strict=True))
+    nodes = [node("Slice", ["x", "s", "e", "a", "d"], ["y"])]
+    constants = {name: np.array(value) for name, value in held.items()}
+    program = xlac.compile(model(nodes, [value("x", ("n", 2))], [value("y", ("m", 2))], constants))
+    for size in (6, 12, 3, 10):
+        x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        np.testing.assert_array_equal(program(x), x[slice(*cut)])
+
+
 def test_a_size_that_the_model_does_not_have_is_refused() -> None:
     head = '<ir_version: 10, opset_import: ["" : 23]>'
     proto = parser.parse_model(f"{head}\nm (float[n,c] x) => (float[n,c] y) {{ y = Neg(x) }}")

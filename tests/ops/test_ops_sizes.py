@@ -161,3 +161,28 @@ def test_a_size_that_is_wrong_where_it_is_optimised_for_is_an_error() -> None:
         narrowed(
             Graph("m", (build.param("x", DType.F32, (n,)),), {"y": y}), {"n": n.parts[0][0][0]}
         )
+
+
+N = symbol("n", 1, 64, opt=32)
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "least"),
+    [
+        ("slice", {"starts": [1, 0], "stops": [9, 2], "steps": [1, 1]}, 9),
+        ("slice", {"starts": [N - 3, 0], "stops": [N, 2], "steps": [1, 1]}, 3),
+        ("slice", {"starts": [0, 0], "stops": [N, 2], "steps": [2, 1]}, 1),
+        ("topk", {"k": 4, "axis": 0}, 4),
+    ],
+)
+def test_what_takes_a_part_of_an_open_axis_needs_that_much(
+    name: str, attributes: dict[str, Any], least: int
+) -> None:
+    """Else a program for all sizes reads beyond its operand."""
+    x = build.param("x", DType.F32, (N, 2))
+    made = build.make(OPS[name], [x], attributes)
+    first = build.results(made)[0]
+    graph = Graph("g", (x,), {"y": first})
+    (one,) = N.parts[0][0]
+    _, sizes = narrowed(graph, {"n": one})
+    assert (sizes["n"].min, sizes["n"].max) == (least, 64)

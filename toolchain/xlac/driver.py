@@ -30,7 +30,7 @@ from xlac.passes.pipeline import DEFAULT, Observers, Pipeline, optimize
 from xlac.passes.quantize import Quantised, quantised
 from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.rewrite.trace import Trace
-from xlac.passes.specialize import known_sizes, partly_open
+from xlac.passes.specialize import known_sizes, of_sizes
 from xlac.passes.weights import Weights
 from xlac.placement.places import check_one_target, in_stages, no_program_options
 from xlac.program_variants import Variant, merged
@@ -98,7 +98,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
 
     def build(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
-            again = partly_open(read(sizes, values) if model is None else model, sizes)
+            again = of_sizes(model, read, sizes, values)
             again = unfixed(again) if again.dims else again
             if again.place:
                 return compiled_in_stages(again, target, options)

@@ -4,13 +4,18 @@ needs at least 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from xlac.ir.dims import UNBOUNDED, Dim, Sym, Symbol, bounds, evaluate, symbol, symbols
 from xlac.ir.graph import Graph, Node, walk
 from xlac.model import Model
 from xlac.ops.control.control import Pick
+from xlac.ops.reduction.order import Sort
+from xlac.ops.reduction.ranking import Topk
+from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
+from xlac.ops.tensor.gather import Gather
+from xlac.ops.tensor.view import Slice
 from xlac.passes.specialize import substituted
 from xlac_sdk.programs.sizes import determined
 from xlac_sdk.source import Diagnostic, LimitError, SourceError
@@ -33,13 +38,11 @@ def narrowed(graph: Graph, dims: Mapping[str, Symbol]) -> tuple[Graph, dict[str,
             return evaluate(size, {name: value}) >= least
 
         if not fits(one.opt):
-            raise SourceError(
-                misfit(
-                    node,
-                    f"{one.name}={one.opt}",
-                    f"{node.op.mnemonic} would have {evaluate(size, {one.name: one.opt})} elements",
-                )
-            )
+            count, what = evaluate(size, {one.name: one.opt}), node.op.mnemonic
+            problem = f"{what} would have {count} elements"
+            if size not in {n for result in node.results for n in result.shape}:
+                problem = f"{what} reaches {-count} elements beyond its operand"
+            raise SourceError(misfit(node, f"{one.name}={one.opt}", problem))
         sizes[one.name] = replace(
             one, min=_edge(fits, one.opt, one.min), max=_edge(fits, one.opt, one.max)
         )
@@ -71,8 +74,36 @@ def demands(graph: Graph) -> Iterable[tuple[Sym, int, Node]]:
                 for size, low in zip(result.shape, least, strict=True)
                 if isinstance(size, Sym)
             )
+        yield from ((size, 0, node) for size in spare(node) if isinstance(size, Sym))
         for body in node.op.bodies():
             yield from demands(body)
+
+
+def spare(node: Node) -> Iterator[Dim]:
+    """What is left of an operand where an operation takes a part of it, which is negative where it
+    reaches beyond. Single elements are left out: of an axis without elements none may be taken.
+    """
+    op = node.op
+    if not isinstance(op, Slice | Gather | DynSlice | DynUpdate | Sort | Topk):
+        return
+    shapes = [i.shape for i in node.inputs]
+    parts: list[tuple[Dim, Dim]] = []
+    if isinstance(op, Slice):
+        for start, stop, step, size in zip(op.starts, op.stops, op.steps, shapes[0], strict=True):
+            first, last = (start, stop) if step > 0 else (stop + 1, start + 1)
+            yield first
+            yield size - last
+    elif isinstance(op, Gather):
+        parts = list(zip(op.slice_sizes, shapes[0], strict=True))
+    elif isinstance(op, DynSlice):
+        parts = list(zip(op.sizes, shapes[0], strict=True))
+    elif isinstance(op, DynUpdate):
+        parts = list(zip(shapes[1], shapes[0], strict=True))
+    elif isinstance(op, Sort) and op.kept is not None:
+        parts = [(op.kept, shapes[0][op.axis])]
+    elif isinstance(op, Topk):
+        parts = [(op.k, shapes[0][op.axis])]
+    yield from (whole - part for part, whole in parts if part != 1)
 
 
 def _edge(fits: Callable[[int], bool], good: int, end: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -97,3 +97,25 @@ def known_sizes() -> Iterator[None]:
         raise UnsupportedError(
             Diagnostic("XL5010", str(error), hint="give it with --dim")
         ) from None
+
+
+def of_sizes(
+    model: Model | None,
+    read: Callable[[Mapping[str, Any], Mapping[str, Any]], Model],
+    sizes: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> Model:
+    """A model for some sizes. One that its open sizes made assume what does not hold for these
+    (that a slice ends inside) is read again for them, as one that cannot be read without is.
+    """
+    if model is None:
+        return partly_open(read(sizes, values), sizes)
+    try:
+        return partly_open(model, sizes)
+    except SourceError as error:
+        if not all(isinstance(size, int) for size in sizes.values()):
+            raise
+        try:
+            return partly_open(read(sizes, values), sizes)
+        except SourceError:
+            raise error from None
