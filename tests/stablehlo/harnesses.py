@@ -108,12 +108,15 @@ def check(found: Any, wanted: Any) -> None:
 
 
 def factors(group: str, results: list[Any]) -> list[tuple[str, Any]] | None:
-    """What does not depend on signs in the results of `eigh` and `svd`, with names: values, the
-    matrix that the factors make, and V* V for their vectors. None for other functions.
+    """What does not depend on signs, or on the matrix's condition, in the results of `eigh`, `svd`
+    and `cholesky`, with names: values, the matrix that the factors make, and V* V for their
+    vectors. None for other functions.
     """
+    arrays = [np.asarray(x) for x in results]
+    if group == "cholesky":
+        return [("the product of factors", arrays[0] @ turned(arrays[0]))]
     if group not in ("eigh", "svd") or len(results) == 1:
         return None
-    arrays = [np.asarray(x) for x in results]
     (values,) = (x for x in arrays if x.ndim == min(a.ndim for a in arrays))
     matrices = [x for x in arrays if x is not values]
     left, right = matrices[0], matrices[-1]

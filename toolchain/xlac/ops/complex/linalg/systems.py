@@ -82,7 +82,8 @@ def cholesky(a: Numbers, lower: bool, factor: Callable[[Node], Node] = _cholesky
     if not lower:
         return adjoint(cholesky(adjoint(a), True, factor))
     a = a[0], build.select(on_diagonal(a[1].shape), 0.0, a[1])
-    return _unpaired(_even_columns(factor(_doubled(a))))
+    real, imaginary = _unpaired(_even_columns(factor(_doubled(a))))
+    return real, build.select(on_diagonal(imaginary.shape), 0.0, imaginary)  # which rounding adds
 
 
 def _even_columns(x: Node) -> Node:
