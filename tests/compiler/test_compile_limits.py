@@ -41,7 +41,12 @@ class Clock:
 
         monkeypatch.setattr(limits.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(limits, "resident", lambda: self.held)
-        for module in ("xlac.frontends.loader", "xlac.passes.pipeline", "xlac.driver"):
+        for module in (
+            "xlac.frontends.loader",
+            "xlac.passes.pipeline",
+            "xlac.driver",
+            "xlac.runtime.built",
+        ):
             monkeypatch.setattr(f"{module}.checkpoint", look)
 
 

@@ -45,7 +45,10 @@ def _dft(call: OperatorCall, axis: int) -> Node:
     x = call[0]
     axis = normal_axis(axis, x.type.rank)
     size, width = x.shape[axis], x.shape[-1]
-    if not isinstance(size, int) or width not in (1, 2) or axis == x.type.rank - 1:
+    if width not in (1, 2) or axis == x.type.rank - 1:
+        wanted = "1 or 2, the parts of numbers, and is not transformed"
+        raise ShapeError(f"the last axis of what DFT takes is {wanted}; got {width}")
+    if not isinstance(size, int):
         raise ShapeError(
             f"DFT takes real or complex numbers along an axis of known size, got {x.type}"
         )
