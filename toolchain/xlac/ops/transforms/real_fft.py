@@ -15,6 +15,18 @@ from xlac.ops.transforms.fft import Transform, complex_of
 from xlac.ops.transforms.stages import DftForm, multiplied, parts_of, stacked, transformed
 from xlac_sdk.dtypes import DType
 
+LINE = 64
+"""Real numbers up to which a line is a product with one matrix: lines are transposed for stages."""
+
+
+def _product(x: Node, matrix: Array, axis: int) -> Node:
+    """Every line of x along an axis times a matrix."""
+    axis = normal_axis(axis, x.type.rank)
+    lines = build.dot(x, build.constant(matrix, x.type.dtype), ((axis,), (0,)))
+    order = list(range(x.type.rank - 1))
+    order.insert(axis, x.type.rank - 1)
+    return build.transpose(lines, order)
+
 
 def _reversed(x: Node, start: int, stop: int) -> Node:
     """Rows `start` to `stop` of x in reverse order."""
@@ -61,6 +73,9 @@ class Rfft(Transform):
         size, half = self.along(x.type), self.along(x.type) // 2 + 1
         if x.type.size == 0:
             return _zeros(*[self.resized(x.type, half)] * 2)
+        if size <= LINE:
+            angle = DftForm(False).angles(np.outer(np.arange(size), np.arange(half)), size)
+            return tuple(_product(x, part, self.axis) for part in (np.cos(angle), np.sin(angle)))
         if size % 2 or size <= 4:
             columns = self.columns(x)
             whole = transformed(build.reshape(columns, (1, *columns.shape)), DftForm(False))
@@ -102,7 +117,7 @@ class Rfft(Transform):
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, int]] = [
             ((8,), 0), ((7,), 0), ((1,), 0), ((2, 2), 1), ((3, 5), -1), ((6, 3), 0), ((0, 4), 1),
-            ((2, 96, 2), 1), ((298,), 0),
+            ((2, 96, 2), 1), ((298,), 0), ((67,), 0),
         ]  # fmt: skip
         samples = [Sample((Type(DType.F32, s),), {"axis": a}) for s, a in cases]
         return [*samples, Sample((Type(DType.F64, (10,)),), {})]
@@ -142,6 +157,8 @@ class Irfft(Transform):
         real, imaginary = inputs
         if real.type.size == 0:
             return _zeros(self.resized(real.type, self.length))[0]
+        if self.length <= LINE:
+            return self._lines(real, imaginary)
         parts = self.columns(real), self._without_ends(self.columns(imaginary))
         if self.length % 2 or self.length <= 4:
             return self.restored(self._whole(*parts), real.type)
@@ -149,6 +166,24 @@ class Irfft(Transform):
         axis = normal_axis(self.axis, real.type.rank)
         joined = stacked(even, odd, axis=axis + 1)
         return build.reshape(joined, self.resized(real.type, self.length).shape)
+
+    def _lines(self, real: Node, imaginary: Node) -> Node:
+        """Each line as a product: of conjugates, of which only one is given, the sum is twice the
+        real part.
+        """
+        size, half = self.length, self.length // 2 + 1
+        angle = DftForm(True).angles(np.outer(np.arange(half), np.arange(size)), size)
+        ends = [number for number in (0, size / 2) if number < half]
+        weight = np.where(np.isin(np.arange(half), ends), 1.0, 2.0)[:, None] / size
+        whole = _product(real, weight * np.cos(angle), self.axis)
+        stop = half - (size % 2 == 0)
+        if stop <= 1:  # no imaginary part is read
+            return whole
+        axis = normal_axis(self.axis, real.type.rank)
+        inner = _product(
+            build.cut(imaginary, axis, 1, stop), (weight * -np.sin(angle))[1:stop], axis
+        )
+        return build.add(whole, inner)
 
     def _without_ends(self, imaginary: Node) -> Node:
         """The imaginary parts with zeros where they are not read."""
@@ -194,7 +229,7 @@ class Irfft(Transform):
     def samples(cls) -> Sequence[Sample]:
         cases: list[tuple[Ints, int, int]] = [
             ((5,), 0, 8), ((4,), 0, 7), ((1,), 0, 1), ((2, 2), 1, 2), ((3, 3), -1, 5),
-            ((4, 3), 0, 6), ((0, 3), 1, 4), ((2, 49, 2), 1, 96), ((150,), 0, 298),
+            ((4, 3), 0, 6), ((0, 3), 1, 4), ((2, 49, 2), 1, 96), ((150,), 0, 298), ((34,), 0, 67),
         ]  # fmt: skip
         samples = [Sample((Type(DType.F32, s),) * 2, {"axis": a, "length": n}) for s, a, n in cases]
         return [*samples, Sample((Type(DType.F64, (6,)),) * 2, {"length": 10})]
