@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xlac_sdk.dtypes import DType
-from xlac_sdk.emit.cfunctions import TYPES
-from xlac_sdk.emit.ctext import C99, Dialect, kernel_text
-from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.emit.coutlined import function_text
+from xlac_sdk.emit.ctext import C99, Dialect
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.lowering.outline import outline
@@ -78,7 +77,7 @@ def lowered(
     shared = OWN if libm else (*FUNCTIONS, *OWN)
     calls = replace(target, primitives=target.primitives | set(shared))
     texts = {
-        f"{p.value}_{d.value}": _function(outline(p, d, 1, own, fast), d, dialect)
+        f"{p.value}_{d.value}": function_text(outline(p, d, 1, own, fast), dialect, "static")
         for p in shared
         for d in FLOATS
     }
@@ -89,12 +88,3 @@ def lowered(
     return LoweredForC(
         with_kernels(program, lambda k: legalize(k, calls, fast)), small, texts, libm
     )
-
-
-def _function(kernel: Kernel, dtype: DType, dialect: Dialect) -> str:
-    """An expansion as a C function, which returns the value that its kernel stores last."""
-    *lines, last = kernel_text(kernel, dialect).lines
-    value = last.strip().removeprefix("result[0] = ")
-    parameters = ", ".join(f"{TYPES[dtype]} {v.name}" for v in kernel.sizes)
-    body = "\n".join([*lines, f"    return {value}"])
-    return f"static {TYPES[dtype]} {kernel.name}({parameters})\n{{\n{body}\n}}"
