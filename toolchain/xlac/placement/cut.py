@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from xlac.ir.graph import Graph, Node
+from xlac.ir.types import Type
 from xlac.ops.control.control import Pick
 from xlac_sdk.dims import upper_bound, volume
 
@@ -20,9 +21,14 @@ class DeviceStage:
     nodes: tuple[Node, ...]
 
 
+def bytes_of(type: Type) -> int:
+    """The bytes of a value; for open sizes, of the largest."""
+    return upper_bound(volume(type.shape)) * type.dtype.nbytes
+
+
 def nbytes(node: Node) -> int:
     """The bytes of a node's results; for open sizes, of the largest."""
-    return sum(upper_bound(volume(type.shape)) * type.dtype.nbytes for type in node.results)
+    return sum(map(bytes_of, node.results))
 
 
 def cut(graph: Graph, targets: Mapping[Node, str]) -> list[DeviceStage]:

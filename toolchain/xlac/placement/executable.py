@@ -155,7 +155,7 @@ class StagedExecutable:
             for stage, first in zip(self.stages, self._offsets, strict=False):
                 if stage.whole.state_bytes:
                     part = whole[first : first + stage.whole.state_bytes]
-                    stage.executable.write_state(np.ascontiguousarray(part))
+                    stage.executable.write_state(part)
             for slot in self._slots:
                 part = whole[slot.offset : slot.offset + slot.nbytes]
                 self._held[slot.name].reshape(-1).view(np.uint8)[:] = part

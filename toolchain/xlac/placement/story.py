@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from xlac.ir.types import Type
 from xlac.ops.control.control import Pick
+from xlac.placement.cut import bytes_of
 from xlac.placement.stage_models import StagedModel, StageModel
-from xlac.placement.whole_program import bytes_of
 from xlac_sdk.support.counts import number_of
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from xlac.ir.types import Type
+from xlac.placement.cut import bytes_of
 from xlac.placement.stage_models import StagedModel
-from xlac_sdk.dims import upper_bound, volume
 from xlac_sdk.programs.program import Program, Role, Slot
 
 ALIGN = 64
@@ -59,11 +59,6 @@ def state_offsets(stages: Sequence[Program]) -> list[int]:
     for program in stages:
         offsets.append(offsets[-1] + _whole(program.state_bytes))
     return offsets
-
-
-def bytes_of(type: Type) -> int:
-    """The bytes of a value; for open sizes, of the largest."""
-    return upper_bound(volume(type.shape)) * type.dtype.nbytes
 
 
 def _whole(nbytes: int) -> int:
