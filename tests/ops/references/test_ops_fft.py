@@ -112,7 +112,7 @@ def test_the_radices_of_a_size_are_its_factors() -> None:
     for size in range(1, 3000):
         found = radices(size)
         assert np.prod(found) == size
-        assert all(r <= RADIX or size <= 32 or _is_prime(r) for r in found)
+        assert all(r <= RADIX or _is_prime(r) for r in found)
 
 
 def _is_prime(number: int) -> bool:

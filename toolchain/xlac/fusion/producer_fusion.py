@@ -16,6 +16,7 @@ from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind, Placement
 from xlac.fusion.overwritten_operand import memory_needed
 from xlac.fusion.reduction_recompute import Recompute
+from xlac.fusion.sibling_concats import Pieces, SiblingConcats
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
@@ -63,6 +64,10 @@ class ProducerFusion:
             consumers.prologues,
         )
         self.recompute = Recompute(consumers)
+        self.pieces = Pieces()
+        self.siblings = SiblingConcats(
+            consumers.nodes if self.fuse else (), self.home, consumers.newest
+        )
         # for values in memory: why readers do not compute them
         self.why: dict[Node, str] = {}
         self._sweep()
@@ -93,7 +98,8 @@ class ProducerFusion:
             for cluster, times in places.items():
                 ways = {0} if cluster is home else wants.ways.get(cluster, {0})
                 if not is_pointwise(node):
-                    ways = {hash((self.number[node], way)) for way in ways}
+                    place = self.number[self.siblings.place(node)]
+                    ways = {hash((place, way)) for way in ways}
                 for i in dict.fromkeys(node.inputs):
                     if i in self.number:
                         self._want(wanted.setdefault(i, _Wants()), cluster, node, i, times, ways)
@@ -102,10 +108,13 @@ class ProducerFusion:
         self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]
     ) -> None:
         """Records that a cluster reads a node, through one user inside it."""
-        refusal = self._refuses(cluster, user, node)
+        refusal = self._refuses(cluster, user, node) or self.pieces.refuses(
+            cluster, user, node, self.consumers.weights[node]
+        )
         if refusal:
             wants.memory[cluster] = refusal
             return
+        self.pieces.read(cluster, user, node)
         wants.ways.setdefault(cluster, set()).update(ways)
         growth = 1.0
         if isinstance(user.op, view.Broadcast | gather.Gather):
@@ -190,13 +199,15 @@ class ProducerFusion:
         self.why[node] = reason
         host = self._host(node, wants) if not full else None
         if host is None:
+            host = self.siblings.host(node, (*wants.inline, *wants.memory))
+        if host is None:
             host = Cluster(Kind.ELEMENTWISE, node, (self.consumers.newest[node], self.number[node]))
             self.consumers.clusters.append(host)
             host.labels[node] = Label.SAME
-            times = 1.0
+            self.siblings.written(node, host)
         else:
-            times = wants.inline[host]
             host.notes["also writes what others need"] = None
+        times = wants.inline.get(host, 1.0)
         host.add(node)
         host.outputs[node] = None
         return {host: times}

@@ -1,17 +1,21 @@
-"""The discrete Fourier transform in stages, each a product with a small matrix.
+"""The discrete Fourier transform of lines of many elements, in stages (Stockham).
 
-A transform of n = r m elements is r-point transforms of the elements m apart, a rotation of each
-element of theirs, and m-point transforms of neighbours (Cooley and Tukey); where n has a large
-prime factor, transforms of that many points are a convolution, computed by transforms of a longer
-size (Bluestein). The work is n times the sum of the radices instead of n², and an element's error
-grows with their number: with log n.
+Lines are tensors (lines, n, columns): the transformed axis is the one in the middle. After some
+stages whose radices have the product l, there are for each of n / l starts the transform of the
+elements n / l apart, as (lines, n / l, 2, l, columns), real and imaginary parts apart; the next
+stage of radix r makes one of r of these, rotated. Elements never have to be brought into another
+order, and the innermost axes are long wherever something is computed. The first stage of lines
+without columns is a product with a small matrix, since its innermost axis has one element only.
 
-Complex numbers are tensors (parts, n, batch), the parts being real and imaginary, or only real.
+A stage of a prime radix that is large is a product with the transform's matrix, and of one that is
+larger a convolution, computed by transforms of a longer size (Bluestein). An element's error grows
+with the number of stages: with log n.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -21,11 +25,27 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
+from xlac.ops.transforms.butterflies import points
+from xlac.ops.transforms.complex_parts import (
+    Number,
+    dtype_of,
+    each,
+    given,
+    multiplied,
+    scaled,
+    shape_of,
+    total,
+    whole,
+)
 
-RADIX = 16  # prime factors are combined up to this radix; a larger stage costs more than two
-DIRECT = 32  # elements up to which a single stage is used
+RADIX = (
+    10  # small prime factors are combined up to this radix, as far as registers hold its numbers
+)
+SMALL = 7  # a prime radix up to which a stage is written out
+MOST_FIRST = 32  # the largest radix of a first stage that is a product
 PRIME = 128  # a prime radix up to which a product costs less than a convolution
 TABLE = 1 << 14  # rotations stored in one table; more are computed as products of two
+COLUMNS = 8  # columns from which on they are the innermost axis; fewer become lines
 
 
 @dataclass(frozen=True)
@@ -46,17 +66,27 @@ def radices(size: int) -> list[int]:
     """The radices of the stages for `size` elements, the largest first: products of small prime
     factors, and large primes.
     """
-    if size <= DIRECT:
-        return [size]
     primes = _primes(size)
-    small, large = [p for p in primes if p <= RADIX], [p for p in primes if p > RADIX]
+    small, large = [p for p in primes if p <= SMALL], [p for p in primes if p > SMALL]
+    if not small:
+        return sorted(large, reverse=True)
     for stages in count(1):
         groups = [1] * stages
         for prime in reversed(small):
             groups[groups.index(min(groups))] *= prime
         if max(groups) <= RADIX:
-            return sorted([g for g in groups if g > 1] + large, reverse=True)
+            return sorted([*groups, *large], reverse=True)
     raise AssertionError("unreachable")
+
+
+def first_radix(size: int) -> int:
+    """The radix of a first stage that is a product: the smallest that gives the next stage an axis
+    of vectors, else the largest that there is; 1 where every factor is a large prime.
+    """
+    divisors = [n for n in range(2, MOST_FIRST + 1) if size % n == 0]
+    long = [n for n in divisors if n >= COLUMNS]
+    primes = [p for p in _primes(size) if p <= PRIME]
+    return min(long) if long else max(divisors, default=primes[0] if primes else 1)
 
 
 def _primes(size: int) -> list[int]:
@@ -70,100 +100,131 @@ def _primes(size: int) -> list[int]:
     return primes + [size] * (size > 1)
 
 
-def transformed(x: Node, way: DftForm, parts: int = 2) -> Node:
-    """The transforms along axis 1 of (1 or 2, n, batch); `parts` is 1 where only the real part is
-    needed.
+def transformed(x: Number, way: DftForm) -> Number:
+    """The transforms along axis 1 of complex numbers given as parts (lines, n, columns)."""
+    lines, size, columns = shape_of(x)
+    assert isinstance(size, int)
+    if size == 1:
+        return scaled(x, way.share)
+    if columns != 1 and not (isinstance(columns, int) and columns >= COLUMNS):
+        turned = transformed(each(x, _columns_to_lines), way)
+        return each(turned, lambda p: _lines_to_columns(p, lines, columns))
+    first = first_radix(size) if columns == 1 else 1
+    if first == size or _is_large(size):
+        return _in_one(x, way)
+    later = radices(size // first)
+    if first > 1:
+        numbers, way = _slices(_first(x, first, way), later[0]), DftForm(way.inverse)
+    else:
+        numbers = [
+            each(x, lambda p, n=n: _start(p, n, later[0]))  # type: ignore[misc]
+            for n in range(later[0])
+        ]
+    for radix, following in zip(later, [*later[1:], 0], strict=True):
+        y = _stage(numbers, way if not following else DftForm(way.inverse))
+        if following:
+            numbers = _slices(_packed(y), following)
+    return each(y, lambda p: build.reshape(p, (lines, size, columns)))
+
+
+# ---- stages --------------------------------------------------------------------------------------
+
+
+def _stage(numbers: Sequence[Number], way: DftForm) -> Number:
+    """One stage: of transforms of l elements (lines, m, 1, l, columns), as many as its radix, those
+    of as many times l, as (lines, m, radix, l, columns).
     """
-    size = x.shape[1]
-    assert isinstance(size, int)
-    return _staged(x, radices(size), way, parts)
+    radix = len(numbers)
+    lines, starts, _, done, columns = shape_of(numbers[0])
+    assert isinstance(done, int)
+    rotated = [_rotated(number, p, radix * done, way) for p, number in enumerate(numbers)]
+    if not _is_large(radix):
+        results = [scaled(number, way.share) for number in points(rotated, way.inverse)]
+        return _joined(results)
+    given = each(
+        _joined(rotated), lambda p: build.reshape(p, (lines * starts, radix, done * columns))
+    )
+    y = _in_one(given, way)
+    return each(y, lambda p: build.reshape(p, (lines, starts, radix, done, columns)))
 
 
-def _staged(x: Node, stages: list[int], way: DftForm, parts: int) -> Node:
-    given, size, batch = x.shape
-    assert isinstance(size, int)
-    radix, rest = stages[0], size // stages[0]
-    if rest == 1:
-        return _points(x, way, parts)
-    columns = build.reshape(x, (given, radix, rest * batch))
-    rows = build.reshape(_points(columns, DftForm(way.inverse), 2), (2, radix, rest, batch))
-    turned = _rotated(rows, stages[1:], way)  # (2, rest, radix, batch)
-    staged = _staged(build.reshape(turned, (2, rest, radix * batch)), stages[1:], way, parts)
-    return build.reshape(staged, (parts, size, batch))
+def _rotated(x: Number, p: int, length: int, way: DftForm) -> Number:
+    """Elements k of (…, l, columns) rotated by p k steps of `length`.
 
-
-def _points(x: Node, way: DftForm, parts: int) -> Node:
-    """One stage: a product with the transform's matrix, or a convolution."""
-    given, size, _ = x.shape
-    assert isinstance(given, int) and isinstance(size, int)
-    if size > PRIME:
-        return _convolved(x, way, parts)
-    angle = way.angles(np.outer(np.arange(size), np.arange(size)), size)
-    cosine, sine = np.cos(angle) * way.share, np.sin(angle) * way.share
-    # (part of the result, element of it, part, element)
-    matrix = np.stack([np.stack([cosine, -sine], 1), np.stack([sine, cosine], 1)])
-    kernel = build.constant(matrix[:parts, :, :given], x.type.dtype)
-    return build.dot(kernel, x, ((2, 3), (0, 1)))
-
-
-def _rotated(rows: Node, later: list[int], way: DftForm) -> Node:
-    """Elements (k, i) of (2, radix, rest, batch) rotated by k i steps, as (2, rest, radix, batch).
-
-    A rotation by i = a s + b steps is one by a s and one by b: two small tables instead of one as
+    A rotation by k = a s + b steps is one by a s and one by b: two small tables instead of one as
     large as the tensor.
     """
-    _, radix, rest, batch = rows.shape
-    assert isinstance(radix, int) and isinstance(rest, int)
-    inner = 1
-    if radix * rest > TABLE:
-        for stage in reversed(later):
-            if inner * inner < rest:
-                inner *= stage
-    outer = rest // inner
-    real, imaginary = (
-        build.reshape(p, (radix, outer, inner, batch)) for p in parts_of(rows, axis=0)
+    *before, done, columns = shape_of(x)
+    assert isinstance(done, int)
+    if p == 0 or done == 1:
+        return x
+    inner = done
+    if length > TABLE:
+        inner = max(n for n in range(1, math.isqrt(done) + 1) if done % n == 0)
+    x = each(x, lambda part: build.reshape(part, (*before, done // inner, inner, columns)))
+    k = np.arange(inner)[:, None]
+    tables = [k] if inner == done else [k, np.arange(0, done, inner)[:, None, None]]
+    for steps in tables:
+        x = multiplied(x, np.exp(1j * way.angles(p * steps, length)))
+    return each(x, lambda part: build.reshape(part, (*before, done, columns)))
+
+
+def _first(x: Number, radix: int, way: DftForm) -> Node:
+    """The first stage of lines without columns as products with a small matrix: (lines, n / radix,
+    2, radix, 1).
+    """
+    lines, size, _ = shape_of(x)
+    assert isinstance(size, int)
+    matrix = _matrix(radix, way)
+    total: Node | None = None
+    for part, weights in zip(x, (matrix, matrix * 1j), strict=True):
+        if part is not None:
+            both = np.concatenate([weights.real, weights.imag], 1)
+            rows = build.reshape(part, (lines, radix, size // radix))
+            term = build.dot(rows, build.constant(both, part.type.dtype), ((1,), (0,)))
+            total = term if total is None else build.add(total, term)
+    assert total is not None
+    return build.reshape(total, (lines, size // radix, 2, radix, 1))
+
+
+def _in_one(x: Number, way: DftForm) -> Number:
+    """Transforms in one step: a product with the matrix, or a convolution."""
+    size = shape_of(x)[1]
+    assert isinstance(size, int)
+    if size > PRIME:
+        return _convolved(x, way)
+    matrix = _matrix(size, way)
+
+    def product(part: Node | None, weights: Array) -> Node | None:
+        if part is None:
+            return None
+        rows = build.dot(part, build.constant(weights, part.type.dtype), ((1,), (0,)))
+        return build.transpose(rows, (0, 2, 1))
+
+    real, imaginary = x
+    return (
+        total(product(real, matrix.real), product(imaginary, -matrix.imag)),
+        total(product(real, matrix.imag), product(imaginary, matrix.real)),
     )
-    k = np.arange(radix)[:, None]
-    tables = {(radix, 1, inner, 1): k * np.arange(inner)}
-    if outer > 1:
-        tables[radix, outer, 1, 1] = k * (np.arange(outer) * inner)
-    for shape, turns in tables.items():
-        angle = way.angles(turns, radix * rest).reshape(shape)
-        real, imaginary = multiplied(real, imaginary, np.cos(angle), np.sin(angle))
-    order = (1, 2, 0, 3)
-    turned = stacked(build.transpose(real, order), build.transpose(imaginary, order), axis=0)
-    return build.reshape(turned, (2, rest, radix, batch))
 
 
-def _convolved(x: Node, way: DftForm, parts: int) -> Node:
+def _convolved(x: Number, way: DftForm) -> Number:
     """A transform as a convolution (Bluestein), by i k = (i² + k² - (k - i)²) / 2: elements are
     rotated by i²/2 steps, convolved with rotations by -j²/2, and rotated by k²/2.
     """
-    given, size, batch = x.shape
+    size = shape_of(x)[1]
     assert isinstance(size, int)
     long = _smooth(2 * size - 1)
     half = way.angles(np.arange(size) ** 2, 2 * size)[:, None]
-    if given == 1:
-        real = build.reshape(x, (size, batch))
-        imaginary = build.mul(real, build.constant(np.sin(half), x.type.dtype))
-        real = build.mul(real, build.constant(np.cos(half), x.type.dtype))
-    else:
-        real, imaginary = multiplied(*parts_of(x, axis=0), np.cos(half), np.sin(half))
-    turned = stacked(real, imaginary, axis=0)
-    padded = build.pad(turned, 0.0, (0, 0, 0), (0, long - size, 0))
-    around = np.zeros(long, np.complex128)
-    around[:size] = np.exp(-1j * half[:, 0])
-    around[long - size + 1 :] = around[size - 1 : 0 : -1]
-    spectrum = (np.fft.fft(around) * (way.share / long))[:, None]
-    turned_pair = multiplied(
-        *parts_of(transformed(padded, DftForm(False)), axis=0), spectrum.real, spectrum.imag
-    )
-    whole = transformed(stacked(*turned_pair, axis=0), DftForm(True))
-    real, imaginary = (build.cut(p, 0, 0, size) for p in parts_of(whole, axis=0))
-    products = multiplied(real, imaginary, np.cos(half), np.sin(half))
-    return (
-        stacked(*products, axis=0) if parts == 2 else build.reshape(products[0], (1, size, batch))
-    )
+    response = np.zeros(long, np.complex128)
+    response[:size] = np.exp(-1j * half[:, 0])
+    response[long - size + 1 :] = response[size - 1 : 0 : -1]
+    spectrum = (np.fft.fft(response) * (way.share / long))[:, None]
+    chirp = np.exp(1j * half)
+    padded = each(multiplied(x, chirp), lambda p: build.pad(p, 0.0, (0, 0, 0), (0, long - size, 0)))
+    product = multiplied(transformed(padded, DftForm(False)), spectrum)
+    around = transformed(product, DftForm(True))
+    return multiplied(each(around, lambda p: build.cut(p, 1, 0, size)), chirp)
 
 
 def _smooth(least: int) -> int:
@@ -177,25 +238,72 @@ def _smooth(least: int) -> int:
     return best
 
 
-# ---- complex numbers ---------------------------------------------------------------------------
+def _matrix(size: int, way: DftForm) -> Array:
+    """The matrix of a transform, complex."""
+    return way.share * np.exp(1j * way.angles(np.outer(np.arange(size), np.arange(size)), size))
 
 
-def multiplied(real: Node, imaginary: Node, cosine: Array, sine: Array) -> tuple[Node, Node]:
-    """Complex numbers times constants that broadcast to them."""
-    c, s = (build.constant(t, real.type.dtype) for t in (cosine, sine))
-    return (
-        build.sub(build.mul(real, c), build.mul(imaginary, s)),
-        build.add(build.mul(real, s), build.mul(imaginary, c)),
+def _is_large(radix: int) -> bool:
+    """Whether a radix is a prime of which no stage is written out."""
+    return radix > SMALL and _primes(radix) == [radix]
+
+
+# ---- tensors between stages ----------------------------------------------------------------------
+
+
+def _start(part: Node, number: int, radix: int) -> Node:
+    """The elements of one of `radix` equal pieces of lines (lines, n, columns), as transforms of
+    one element each: (lines, n / radix, 1, 1, columns).
+    """
+    lines, size, columns = part.shape
+    assert isinstance(size, int)
+    rest = size // radix
+    piece = build.cut(part, 1, number * rest, (number + 1) * rest)
+    return build.reshape(piece, (lines, rest, 1, 1, columns))
+
+
+def _packed(y: Number) -> Node:
+    """The results (lines, m, radix, l, columns) of a stage as one tensor (lines, m, 2, radix l,
+    columns).
+    """
+    real, imaginary = whole(y)
+    lines, starts, radix, done, columns = real.shape
+    return build.reshape(
+        build.concat([real, imaginary], 2), (lines, starts, 2, radix * done, columns)
     )
 
 
-def parts_of(x: Node, axis: int) -> tuple[Node, Node]:
-    """The two slices along an axis of size 2, which is removed."""
-    shape: tuple[Dim, ...] = (*x.shape[:axis], *x.shape[axis + 1 :])
-    real, imaginary = (build.reshape(build.cut(x, axis, n, n + 1), shape) for n in (0, 1))
+def _slices(packed: Node, radix: int) -> list[Number]:
+    """What a stage combines: (lines, m, 1, l, columns) for each of `radix` of a tensor (lines,
+    radix m, 2, l, columns).
+    """
+    lines, starts, _, done, columns = packed.shape
+    assert isinstance(starts, int)
+    rest = starts // radix
+
+    def slice_of(number: int, part: int) -> Node:
+        piece = build.cut(packed, 1, number * rest, (number + 1) * rest)
+        return build.cut(piece, 2, part, part + 1)
+
+    return [(slice_of(n, 0), slice_of(n, 1)) for n in range(radix)]
+
+
+def _joined(results: Sequence[Number]) -> Number:
+    """Numbers along axis 2."""
+    zeros = build.like(0.0, given(results[0]))
+    real, imaginary = (
+        None
+        if all(part is None for part in parts)
+        else build.concat([zeros if part is None else part for part in parts], 2)
+        for parts in zip(*results, strict=True)
+    )
     return real, imaginary
 
 
-def stacked(real: Node, imaginary: Node, axis: int) -> Node:
-    """Two tensors along a new axis."""
-    return build.apply1("stack", real, imaginary, axis=axis)
+def _columns_to_lines(part: Node) -> Node:
+    lines, size, columns = part.shape
+    return build.reshape(build.transpose(part, (0, 2, 1)), (lines * columns, size, 1))
+
+
+def _lines_to_columns(part: Node, lines: Dim, columns: Dim) -> Node:
+    return build.transpose(build.reshape(part, (lines, columns, part.shape[1])), (0, 2, 1))
