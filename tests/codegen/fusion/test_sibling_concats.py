@@ -118,7 +118,10 @@ def test_a_concatenation_behind_a_reshape_is_read_from_memory() -> None:
     assert len(kernels(cut(LANES[1], turned))) == 2
     rows = build.reshape(real, (3, 1, 36))  # here the axis of the pieces remains
     assert len(kernels(cut(LANES[1], build.apply1("exp", rows)))) == 1
-    check_graph(graph_of(turned, build.apply1("exp", rows)))
+    pairs = build.reshape(build.apply1("stack", *butterfly(4, 9), axis=2), (3 * 72,))
+    turned_pairs = build.add(pairs, 1.0)  # and these are interleaved
+    assert len(kernels(cut(LANES[1], turned_pairs))) == 1
+    check_graph(graph_of(turned, build.apply1("exp", rows), turned_pairs))
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.transforms.dct import Dct
 from xlac.ops.transforms.fft import Fft, Transform
+from xlac.ops.transforms.radices import RADIX, radices
 from xlac.ops.transforms.real_fft import Irfft, Rfft
-from xlac.ops.transforms.stages import RADIX, radices
 from xlac_sdk.dtypes import DType
 
 Array = NDArray[Any]

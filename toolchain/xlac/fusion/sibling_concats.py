@@ -4,12 +4,11 @@ the imaginary parts of a Fourier transform: one cluster writes them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, is_pointwise
+from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind, is_immediate
-from xlac.ir.dims import volume
 from xlac.ir.graph import Node
 from xlac.ops.tensor.extend import Concat
 from xlac.ops.tensor.leaf import Iota
@@ -20,19 +19,22 @@ from xlac_sdk.support.limits import count_work
 class SiblingConcats:
     """The concatenations of a graph that have such siblings, and the clusters that write them."""
 
-    def __init__(
-        self, nodes: Sequence[Node], home: Mapping[Node, Cluster], newest: Mapping[Node, int]
-    ) -> None:
+    def __init__(self, consumers: ConsumerFusion) -> None:
         self.first: dict[Node, Node] = {}  # the first of its siblings
         self._cluster: dict[Node, Cluster] = {}  # that writes them, by the first
         latest: dict[object, tuple[Node, frozenset[Node]]] = {}
-        for node in nodes:
+        for node in consumers.nodes if consumers.fuse else ():
             if not isinstance(node.op, Concat) or len(node.inputs) < 2:
                 continue
             count_work()
-            key = node.shape, node.op.axis, tuple(x.shape for x in node.inputs), newest[node]
+            key = (
+                node.shape,
+                node.op.axis,
+                tuple(x.shape for x in node.inputs),
+                consumers.newest[node],
+            )
             before = latest.get(key)
-            needed = _needed(node, home)
+            needed = _needed(node, consumers.home)
             if before is not None and not needed.isdisjoint(before[1]):
                 self.first[node] = self.first.setdefault(before[0], before[0])
             latest[key] = node, needed
@@ -60,43 +62,6 @@ class SiblingConcats:
         first = self.first.get(_beneath(node))
         if first is not None and cluster.kind is Kind.ELEMENTWISE:
             self._cluster[first] = cluster
-
-
-class Pieces:
-    """Which nodes of clusters are stored piece by piece: a concatenation that a cluster writes, also
-    beneath reshapes and other concatenations. Each piece is computed at an index of its own; an
-    element of another concatenation is chosen among the elements of all its pieces.
-    """
-
-    def __init__(self) -> None:
-        self._stored: set[tuple[Cluster, Node]] = set()
-
-    def read(self, cluster: Cluster, user: Node, node: Node) -> None:
-        """Records that a node is read by one user inside a cluster."""
-        if cluster.kind is Kind.ELEMENTWISE and self._by_pieces(cluster, user):
-            self._stored.add((cluster, node))
-
-    def refuses(self, cluster: Cluster, user: Node, node: Node, operations: int) -> str:
-        """Why a cluster reads an operand of its node, of so many operations an element, from
-        memory; "" where nothing here speaks against computing it.
-        """
-        if not isinstance(user.op, Reshape) or not isinstance(node.op, Concat):
-            return ""
-        if operations <= cost.GATHERING or self._by_pieces(cluster, user):
-            return ""
-        axis = node.op.axis
-        ends = (volume(node.shape[axis + 1 :]), volume(node.shape[axis:]))
-        if all(end in [volume(user.shape[a:]) for a in range(len(user.shape) + 1)] for end in ends):
-            return ""
-        return (
-            "an element of a concatenation behind a reshape is found by division, and chosen among "
-            "all pieces"
-        )
-
-    def _by_pieces(self, cluster: Cluster, node: Node) -> bool:
-        return isinstance(node.op, Concat | Reshape) and (
-            node in cluster.outputs or (cluster, node) in self._stored
-        )
 
 
 def _beneath(node: Node) -> Node:

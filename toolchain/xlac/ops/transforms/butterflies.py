@@ -51,11 +51,12 @@ def _of_prime(values: Sequence[Number], inverse: bool) -> list[Number]:
         first = plus(first, one)
     results = [first] + [first] * (size - 1)
     for k in range(1, size // 2 + 1):
-        even, odd = values[0], (None, None)
-        for n, (total, difference) in enumerate(zip(sums, differences, strict=True), 1):
+        even: Number = values[0]
+        odd: Number = (None, None)
+        for n, (both, gap) in enumerate(zip(sums, differences, strict=True), 1):
             angle = 2 * math.pi * ((n * k) % size) / size
-            even = plus(even, scaled(total, math.cos(angle)))
-            odd = plus(odd, scaled(difference, math.sin(angle)))
+            even = plus(even, scaled(both, math.cos(angle)))
+            odd = plus(odd, scaled(gap, math.sin(angle)))
         side = times_i(odd) if inverse else times_i(odd, -1)
         results[k], results[size - k] = plus(even, side), minus(even, side)
     return results

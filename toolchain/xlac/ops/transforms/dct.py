@@ -11,9 +11,9 @@ from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.linalg.matrices import Ints
+from xlac.ops.transforms.complex_parts import multiplied, whole
 from xlac.ops.transforms.fft import Transform, complex_of
 from xlac.ops.transforms.real_fft import Irfft, Rfft
-from xlac.ops.transforms.complex_parts import multiplied, whole
 from xlac_sdk.dtypes import DType
 
 

@@ -16,7 +16,9 @@ from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.checks import check_dtype, check_table
 from xlac.ops.linalg.matrices import WIDE, Ints
-from xlac.ops.transforms.stages import PRIME, DftForm, radices, transformed, whole
+from xlac.ops.transforms.complex_parts import whole
+from xlac.ops.transforms.radices import PRIME, radices
+from xlac.ops.transforms.stages import DftForm, transformed
 from xlac_sdk.dtypes import DType
 
 UNDEFINED: ContextVar[float] = ContextVar("undefined", default=np.nan)

@@ -11,8 +11,8 @@ from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.linalg.matrices import Ints
-from xlac.ops.transforms.fft import Transform, complex_of
 from xlac.ops.transforms.complex_parts import multiplied, plus, stacked, times_i, whole
+from xlac.ops.transforms.fft import Transform, complex_of
 from xlac.ops.transforms.stages import DftForm, transformed
 from xlac_sdk.dtypes import DType
 

@@ -15,9 +15,8 @@ with the number of stages: with log n.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from xlac.ops import build
 from xlac.ops.transforms.butterflies import points
 from xlac.ops.transforms.complex_parts import (
     Number,
-    dtype_of,
     each,
     given,
     multiplied,
@@ -37,15 +35,9 @@ from xlac.ops.transforms.complex_parts import (
     total,
     whole,
 )
+from xlac.ops.transforms.radices import COLUMNS, PRIME, first_radix, is_large, radices, smooth
 
-RADIX = (
-    10  # small prime factors are combined up to this radix, as far as registers hold its numbers
-)
-SMALL = 7  # a prime radix up to which a stage is written out
-MOST_FIRST = 32  # the largest radix of a first stage that is a product
-PRIME = 128  # a prime radix up to which a product costs less than a convolution
 TABLE = 1 << 14  # rotations stored in one table; more are computed as products of two
-COLUMNS = 8  # columns from which on they are the innermost axis; fewer become lines
 
 
 @dataclass(frozen=True)
@@ -62,44 +54,6 @@ class DftForm:
         return np.mod(turns, length) * ((2 if self.inverse else -2) * np.pi / length)
 
 
-def radices(size: int) -> list[int]:
-    """The radices of the stages for `size` elements, the largest first: products of small prime
-    factors, and large primes.
-    """
-    primes = _primes(size)
-    small, large = [p for p in primes if p <= SMALL], [p for p in primes if p > SMALL]
-    if not small:
-        return sorted(large, reverse=True)
-    for stages in count(1):
-        groups = [1] * stages
-        for prime in reversed(small):
-            groups[groups.index(min(groups))] *= prime
-        if max(groups) <= RADIX:
-            return sorted([*groups, *large], reverse=True)
-    raise AssertionError("unreachable")
-
-
-def first_radix(size: int) -> int:
-    """The radix of a first stage that is a product: the smallest that gives the next stage an axis
-    of vectors, else the largest that there is; 1 where every factor is a large prime.
-    """
-    divisors = [n for n in range(2, MOST_FIRST + 1) if size % n == 0]
-    long = [n for n in divisors if n >= COLUMNS]
-    primes = [p for p in _primes(size) if p <= PRIME]
-    return min(long) if long else max(divisors, default=primes[0] if primes else 1)
-
-
-def _primes(size: int) -> list[int]:
-    """The prime factors, ascending."""
-    primes, divisor = [], 2
-    while divisor * divisor <= size:
-        while size % divisor == 0:
-            primes.append(divisor)
-            size //= divisor
-        divisor += 1
-    return primes + [size] * (size > 1)
-
-
 def transformed(x: Number, way: DftForm) -> Number:
     """The transforms along axis 1 of complex numbers given as parts (lines, n, columns)."""
     lines, size, columns = shape_of(x)
@@ -110,7 +64,7 @@ def transformed(x: Number, way: DftForm) -> Number:
         turned = transformed(each(x, _columns_to_lines), way)
         return each(turned, lambda p: _lines_to_columns(p, lines, columns))
     first = first_radix(size) if columns == 1 else 1
-    if first == size or _is_large(size):
+    if first == size or is_large(size):
         return _in_one(x, way)
     later = radices(size // first)
     if first > 1:
@@ -120,7 +74,7 @@ def transformed(x: Number, way: DftForm) -> Number:
             each(x, lambda p, n=n: _start(p, n, later[0]))  # type: ignore[misc]
             for n in range(later[0])
         ]
-    for radix, following in zip(later, [*later[1:], 0], strict=True):
+    for following in [*later[1:], 0]:
         y = _stage(numbers, way if not following else DftForm(way.inverse))
         if following:
             numbers = _slices(_packed(y), following)
@@ -138,13 +92,11 @@ def _stage(numbers: Sequence[Number], way: DftForm) -> Number:
     lines, starts, _, done, columns = shape_of(numbers[0])
     assert isinstance(done, int)
     rotated = [_rotated(number, p, radix * done, way) for p, number in enumerate(numbers)]
-    if not _is_large(radix):
+    if not is_large(radix):
         results = [scaled(number, way.share) for number in points(rotated, way.inverse)]
         return _joined(results)
-    given = each(
-        _joined(rotated), lambda p: build.reshape(p, (lines * starts, radix, done * columns))
-    )
-    y = _in_one(given, way)
+    shape = (lines * starts, radix, done * columns)
+    y = _in_one(each(_joined(rotated), lambda p: build.reshape(p, shape)), way)
     return each(y, lambda p: build.reshape(p, (lines, starts, radix, done, columns)))
 
 
@@ -214,7 +166,7 @@ def _convolved(x: Number, way: DftForm) -> Number:
     """
     size = shape_of(x)[1]
     assert isinstance(size, int)
-    long = _smooth(2 * size - 1)
+    long = smooth(2 * size - 1)
     half = way.angles(np.arange(size) ** 2, 2 * size)[:, None]
     response = np.zeros(long, np.complex128)
     response[:size] = np.exp(-1j * half[:, 0])
@@ -227,25 +179,9 @@ def _convolved(x: Number, way: DftForm) -> Number:
     return multiplied(each(around, lambda p: build.cut(p, 1, 0, size)), chirp)
 
 
-def _smooth(least: int) -> int:
-    """The smallest number of at least `least` without prime factors above 5."""
-    best = 1 << (least - 1).bit_length()
-    for fives in range(int(math.log(best, 5)) + 1):
-        for threes in range(int(math.log(best, 3)) + 1):
-            odd = 5**fives * 3**threes
-            twos = max(0, (-(-least // odd) - 1).bit_length())
-            best = min(best, odd << twos)
-    return best
-
-
 def _matrix(size: int, way: DftForm) -> Array:
     """The matrix of a transform, complex."""
     return way.share * np.exp(1j * way.angles(np.outer(np.arange(size), np.arange(size)), size))
-
-
-def _is_large(radix: int) -> bool:
-    """Whether a radix is a prime of which no stage is written out."""
-    return radix > SMALL and _primes(radix) == [radix]
 
 
 # ---- tensors between stages ----------------------------------------------------------------------
@@ -277,7 +213,7 @@ def _slices(packed: Node, radix: int) -> list[Number]:
     """What a stage combines: (lines, m, 1, l, columns) for each of `radix` of a tensor (lines,
     radix m, 2, l, columns).
     """
-    lines, starts, _, done, columns = packed.shape
+    starts = packed.shape[1]
     assert isinstance(starts, int)
     rest = starts // radix
 
