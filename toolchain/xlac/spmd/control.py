@@ -1,7 +1,7 @@
 """Rules of loops, branches and calls: the axes that no operation of a body mixes or needs whole.
 
-A rank runs the whole loop on its part of these axes, so bodies hold no collectives, and every rank
-takes as many steps, and the same branches, as the others.
+A rank runs the whole loop on its part of these axes, and bodies hold no collectives. `bodies.py`
+divides the other axes.
 """
 
 from __future__ import annotations

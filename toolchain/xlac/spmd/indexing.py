@@ -62,7 +62,7 @@ def scatter(node: Node) -> ShardingRule:
         of_x[axis] = listed[other]
     outer = [axis for axis in range(updates.type.rank) if axis not in op.update_window_dims]
     batch = [axis for axis in range(len(listed)) if axis != op.index_vector_dim]
-    partial = op.combine == "add" and _zeros(x)
+    partial = op.combine == "add" and is_zeros(x)
     combine: dict[Factor, str] = {}
     batching = op.scatter_indices_batching_dims
     for place, axis in zip(outer, batch, strict=True):
@@ -85,8 +85,8 @@ def _listed(rank: int, vector: int, shape: tuple[object, ...], factors: FactorNu
     return tuple(None if axis == vector else factors.new(shape[axis]) for axis in range(rank))
 
 
-def _zeros(x: Node) -> bool:
+def is_zeros(x: Node) -> bool:
     """Whether a value is zeros, which partial sums may each begin with."""
     if isinstance(x.op, Broadcast):
-        return _zeros(x.inputs[0])
+        return is_zeros(x.inputs[0])
     return isinstance(x.op, Const) and not x.op.value.any()
