@@ -52,7 +52,7 @@ def test_ranks_exchange_in_each_turn(spec: Path, tmp_path: Path, ranks: int) -> 
 
 
 def test_c_exchanges_in_each_turn(spec: Path, tmp_path: Path) -> None:
-    made = built(spec, tmp_path / "c")
+    made = built(spec, tmp_path / "c", "--mesh=model=2")
     rng = np.random.default_rng(3)
     shapes = {"x": (5, 4, 8), "start": (4, 8)}
     inputs = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
