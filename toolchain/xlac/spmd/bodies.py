@@ -18,9 +18,9 @@ from xlac.ops.collective.sums import AllReduce
 from xlac.ops.control.control import Call, Cond, Scan, While
 from xlac.ops.scalar.arithmetic import Add
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
-from xlac.spmd.indexing import is_zeros
 from xlac.spmd.mesh import AxisNames, Sharding
 from xlac.spmd.reshard import Local, Resharder, describe
+from xlac.spmd.rules.indexing import is_zeros
 
 Hints = tuple[Sharding, ...]
 """How the operands of a node are divided, as far as it is known."""

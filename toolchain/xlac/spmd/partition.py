@@ -24,7 +24,7 @@ from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
 from xlac.spmd.propagate import Shardings, value_of
 from xlac.spmd.reshard import Local, Resharder, describe
-from xlac.spmd.rule import Dims, Factor, ShardingRule
+from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
 from xlac.spmd.run_time import Rates
 from xlac.spmd.same_ways import check_ways
 

@@ -11,8 +11,8 @@ from xlac.ops.collective.shard import Shard, named
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Param
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding
-from xlac.spmd.rule import Dims, Factor, ShardingRule
-from xlac.spmd.rules import rule_of
+from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
+from xlac.spmd.rules.table import rule_of
 
 Value = tuple[Node, int]
 """A result of a node, by its number."""

@@ -14,7 +14,7 @@ from typing import Any
 from xlac.ir.graph import Graph, Node
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.leaf import Iota, Param
-from xlac.spmd.rule import Dims, Factor, Parts, ShardingRule, cut, whole
+from xlac.spmd.rules.rule import Dims, Factor, Parts, ShardingRule, cut, whole
 
 Place = tuple[object, int, int]
 """An axis of a value: of a node, by the number of the result and of the axis."""

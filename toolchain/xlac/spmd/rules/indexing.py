@@ -9,7 +9,16 @@ from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.scatter import Scatter
 from xlac.ops.tensor.view import Broadcast
-from xlac.spmd.rule import Dims, Factor, FactorNumbers, Parts, ShardingRule, cut, unchanged, whole
+from xlac.spmd.rules.rule import (
+    Dims,
+    Factor,
+    FactorNumbers,
+    Parts,
+    ShardingRule,
+    cut,
+    unchanged,
+    whole,
+)
 
 
 def gather(node: Node) -> ShardingRule:
