@@ -62,6 +62,21 @@ def test_pieces_that_read_the_same_share_a_loop() -> None:
     check_graph(graph_of(*butterfly(2)))
 
 
+def test_axes_of_one_element_do_not_matter() -> None:
+    """Each number has an axis more where it is joined, as what stacks tensors gives them."""
+    values: list[Number] = list(
+        zip(*(slices(param(name, (3, 4 * 40)), 4) for name in "xy"), strict=True)
+    )
+    results = [whole(number) for number in points(values, inverse=True)]
+    real, imaginary = (
+        build.apply1("stack", *parts, axis=1) for parts in zip(*results, strict=True)
+    )
+    (group,) = kernels(cut(LANES[1], real, imaginary))
+    (job,) = jobs(group)
+    assert len(job.stores) == 8
+    check_graph(graph_of(real, imaginary))
+
+
 def test_parts_packed_beneath_reshapes_are_one_loop() -> None:
     target = LANES[0]
     real, imaginary = butterfly(4)

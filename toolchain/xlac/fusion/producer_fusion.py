@@ -85,9 +85,8 @@ class ProducerFusion:
                     )
             for cluster, times in places.items():
                 ways = {0} if cluster is home else wants.ways.get(cluster, {0})
-                if not is_pointwise(node):
-                    place = self.number[self.siblings.place(node)]
-                    ways = {hash((place, way)) for way in ways}
+                if not is_pointwise(node) and not self.pieces.writes(cluster, node):
+                    ways = {hash((self.number[node], way)) for way in ways}
                 for i in dict.fromkeys(node.inputs):
                     if i in self.number:
                         self._want(wanted.setdefault(i, Wants()), cluster, node, i, times, ways)

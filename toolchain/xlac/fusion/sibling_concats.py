@@ -39,12 +39,6 @@ class SiblingConcats:
                 self.first[node] = self.first.setdefault(before[0], before[0])
             latest[key] = node, needed
 
-    def place(self, node: Node) -> Node:
-        """The node that stands for a concatenation or a reshape of one where its pieces are read:
-        the same for all siblings, whose pieces are read at one index.
-        """
-        return self.first.get(_beneath(node), node)
-
     def host(self, node: Node, readers: Iterable[Cluster]) -> Cluster | None:
         """The cluster that writes a sibling of a node, if no reader runs before it."""
         first = self.first.get(_beneath(node))

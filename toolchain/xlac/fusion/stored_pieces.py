@@ -22,7 +22,7 @@ class PiecewiseStores:
 
     def read(self, cluster: Cluster, user: Node, node: Node) -> None:
         """Records that a node is read by one user inside a cluster."""
-        if cluster.kind is Kind.ELEMENTWISE and self._by_pieces(cluster, user):
+        if self.writes(cluster, user):
             self._stored.add((cluster, node))
 
     def refuses(self, cluster: Cluster, user: Node, node: Node, operations: int) -> str:
@@ -31,7 +31,7 @@ class PiecewiseStores:
         """
         if not isinstance(user.op, Reshape) or not isinstance(node.op, Concat):
             return ""
-        if operations <= cost.GATHERING or self._by_pieces(cluster, user):
+        if operations <= cost.GATHERING or self.writes(cluster, user):
             return ""
         axis = node.op.axis
         if node.shape[axis] == len(node.inputs) and volume(node.shape[axis + 1 :]) == 1:
@@ -44,7 +44,10 @@ class PiecewiseStores:
             "all pieces"
         )
 
-    def _by_pieces(self, cluster: Cluster, node: Node) -> bool:
-        return isinstance(node.op, Concat | Reshape) and (
-            node in cluster.outputs or (cluster, node) in self._stored
+    def writes(self, cluster: Cluster, node: Node) -> bool:
+        """Whether a cluster stores the pieces of a node, each at the index where it is computed."""
+        return (
+            cluster.kind is Kind.ELEMENTWISE
+            and isinstance(node.op, Concat | Reshape)
+            and (node in cluster.outputs or (cluster, node) in self._stored)
         )

@@ -66,58 +66,58 @@ def transformed(x: Number, way: DftForm) -> Number:
     first = first_radix(size) if columns == 1 else 1
     if first == size or is_large(size):
         return _in_one(x, way)
-    later = radices(size // first)
     if first > 1:
-        numbers, way = _slices(_first(x, first, way), later[0]), DftForm(way.inverse)
+        x, way = _unpacked(_first(x, first, way)), DftForm(way.inverse)
     else:
-        numbers = [
-            each(x, lambda p, n=n: _start(p, n, later[0]))  # type: ignore[misc]
-            for n in range(later[0])
-        ]
-    for following in [*later[1:], 0]:
-        y = _stage(numbers, way if not following else DftForm(way.inverse))
-        if following:
-            numbers = _slices(_packed(y), following)
-    return each(y, lambda p: build.reshape(p, (lines, size, columns)))
+        x = each(x, lambda part: build.reshape(part, (lines, size, 1, 1, columns)))
+    *others, last = radices(size // first)
+    for radix in others:
+        x = _unpacked(_packed(_stage(x, radix, DftForm(way.inverse))))
+    return each(_stage(x, last, way), lambda part: build.reshape(part, (lines, size, columns)))
 
 
 # ---- stages --------------------------------------------------------------------------------------
 
 
-def _stage(numbers: Sequence[Number], way: DftForm) -> Number:
-    """One stage: of transforms of l elements (lines, m, 1, l, columns), as many as its radix, those
-    of as many times l, as (lines, m, radix, l, columns).
+def _stage(x: Number, radix: int, way: DftForm) -> Number:
+    """One stage: of transforms of l elements each, (lines, radix m, 1, l, columns), those of radix
+    times as many, (lines, m, radix, l, columns).
     """
-    radix = len(numbers)
-    lines, starts, _, done, columns = shape_of(numbers[0])
-    assert isinstance(done, int)
-    rotated = [_rotated(number, p, radix * done, way) for p, number in enumerate(numbers)]
-    if not is_large(radix):
-        results = [scaled(number, way.share) for number in points(rotated, way.inverse)]
-        return _joined(results)
-    shape = (lines * starts, radix, done * columns)
-    y = _in_one(each(_joined(rotated), lambda p: build.reshape(p, shape)), way)
-    return each(y, lambda p: build.reshape(p, (lines, starts, radix, done, columns)))
+    lines, starts, _, done, columns = shape_of(x)
+    assert isinstance(starts, int) and isinstance(done, int)
+    rest = starts // radix
+    if is_large(radix):
+        x = each(x, lambda part: build.reshape(part, (lines, radix, rest, done, columns)))
+        x = _rotated(x, np.arange(radix)[:, None], radix * done, way)
+        shape = (lines * rest, radix, done * columns)
+        x = each(x, lambda p: build.reshape(build.transpose(p, (0, 2, 1, 3, 4)), shape))
+        x = _in_one(x, way)
+        return each(x, lambda part: build.reshape(part, (lines, rest, radix, done, columns)))
+
+    starts_of = [(p * rest, (p + 1) * rest) for p in range(radix)]
+    numbers = [each(x, lambda part, s=s: build.cut(part, 1, *s)) for s in starts_of]  # type: ignore[misc]
+    rotated = [_rotated(n, np.array(p), radix * done, way) for p, n in enumerate(numbers)]
+    return _joined([scaled(number, way.share) for number in points(rotated, way.inverse)])
 
 
-def _rotated(x: Number, p: int, length: int, way: DftForm) -> Number:
-    """Elements k of (…, l, columns) rotated by p k steps of `length`.
+def _rotated(x: Number, p: Array, length: int, way: DftForm) -> Number:
+    """Elements k of (…, l, columns) rotated by p k steps of `length`, p being one integer or as
+    many as the axes before.
 
     A rotation by k = a s + b steps is one by a s and one by b: two small tables instead of one as
     large as the tensor.
     """
     *before, done, columns = shape_of(x)
     assert isinstance(done, int)
-    if p == 0 or done == 1:
+    if done == 1 or not p.any():
         return x
     inner = done
     if length > TABLE:
         inner = max(n for n in range(1, math.isqrt(done) + 1) if done % n == 0)
     x = each(x, lambda part: build.reshape(part, (*before, done // inner, inner, columns)))
-    k = np.arange(inner)[:, None]
-    tables = [k] if inner == done else [k, np.arange(0, done, inner)[:, None, None]]
-    for steps in tables:
-        x = multiplied(x, np.exp(1j * way.angles(p * steps, length)))
+    for k in (np.arange(inner)[:, None], np.arange(0, done, inner)[:, None, None]):
+        if k.any():
+            x = multiplied(x, np.exp(1j * way.angles(p[..., None, None, None] * k, length)))
     return each(x, lambda part: build.reshape(part, (*before, done, columns)))
 
 
@@ -128,15 +128,15 @@ def _first(x: Number, radix: int, way: DftForm) -> Node:
     lines, size, _ = shape_of(x)
     assert isinstance(size, int)
     matrix = _matrix(radix, way)
-    total: Node | None = None
+    result: Node | None = None
     for part, weights in zip(x, (matrix, matrix * 1j), strict=True):
         if part is not None:
             both = np.concatenate([weights.real, weights.imag], 1)
             rows = build.reshape(part, (lines, radix, size // radix))
             term = build.dot(rows, build.constant(both, part.type.dtype), ((1,), (0,)))
-            total = term if total is None else build.add(total, term)
-    assert total is not None
-    return build.reshape(total, (lines, size // radix, 2, radix, 1))
+            result = term if result is None else build.add(result, term)
+    assert result is not None
+    return build.reshape(result, (lines, size // radix, 2, radix, 1))
 
 
 def _in_one(x: Number, way: DftForm) -> Number:
@@ -187,17 +187,6 @@ def _matrix(size: int, way: DftForm) -> Array:
 # ---- tensors between stages ----------------------------------------------------------------------
 
 
-def _start(part: Node, number: int, radix: int) -> Node:
-    """The elements of one of `radix` equal pieces of lines (lines, n, columns), as transforms of
-    one element each: (lines, n / radix, 1, 1, columns).
-    """
-    lines, size, columns = part.shape
-    assert isinstance(size, int)
-    rest = size // radix
-    piece = build.cut(part, 1, number * rest, (number + 1) * rest)
-    return build.reshape(piece, (lines, rest, 1, 1, columns))
-
-
 def _packed(y: Number) -> Node:
     """The results (lines, m, radix, l, columns) of a stage as one tensor (lines, m, 2, radix l,
     columns).
@@ -209,19 +198,9 @@ def _packed(y: Number) -> Node:
     )
 
 
-def _slices(packed: Node, radix: int) -> list[Number]:
-    """What a stage combines: (lines, m, 1, l, columns) for each of `radix` of a tensor (lines,
-    radix m, 2, l, columns).
-    """
-    starts = packed.shape[1]
-    assert isinstance(starts, int)
-    rest = starts // radix
-
-    def slice_of(number: int, part: int) -> Node:
-        piece = build.cut(packed, 1, number * rest, (number + 1) * rest)
-        return build.cut(piece, 2, part, part + 1)
-
-    return [(slice_of(n, 0), slice_of(n, 1)) for n in range(radix)]
+def _unpacked(packed: Node) -> Number:
+    """The parts (lines, m, 1, l, columns) of a tensor (lines, m, 2, l, columns)."""
+    return build.cut(packed, 2, 0, 1), build.cut(packed, 2, 1, 2)
 
 
 def _joined(results: Sequence[Number]) -> Number:

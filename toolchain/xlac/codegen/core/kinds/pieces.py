@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xlac.codegen.core.addressing import row_major
 from xlac.fusion.cluster import is_pointwise
@@ -51,8 +51,21 @@ def _pieces(whole: StoredPiece, group: Group) -> Iterator[StoredPiece]:
     elif isinstance(node.op, extend.Concat) and node.shape[node.op.axis] not in (0, 1):
         for part in node.inputs:
             piece = StoredPiece(part, whole.output, offset, strides)
-            yield from list(_pieces(piece, group)) or [piece]
+            yield from list(_pieces(piece, group)) or [_before_reshapes(piece, group)]
             offset = offset + part.shape[node.op.axis] * strides[node.op.axis]
+
+
+def _before_reshapes(piece: StoredPiece, group: Group) -> StoredPiece:
+    """The piece as what is reshaped to it, so that pieces that are computed at one index are seen
+    to be.
+    """
+    node = piece.value
+    if isinstance(node.op, Reshape) and node in group.members:
+        (inner,) = node.inputs
+        steps = strides_before(inner.shape, node.shape, piece.strides)
+        if steps is not None:
+            return _before_reshapes(replace(piece, value=inner, strides=steps), group)
+    return piece
 
 
 def strides_before(before: Shape, after: Shape, strides: Shape) -> Shape | None:
