@@ -17,19 +17,19 @@ from xlac.ops import build
 from xlac.ops.collective.shard import Shard
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.dynamic import DimSize
+from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.spmd.assignment import Assignment, assigned, sharding_of
 from xlac.spmd.bodies import BodyRequest, LocalBody
 from xlac.spmd.loops import LoopDivider
 from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
 from xlac.spmd.propagate import Shardings, value_of
 from xlac.spmd.reshard import Local, Resharder, describe
+from xlac.spmd.rows import dearer, own_rows
 from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
 from xlac.spmd.run_time import Rates
 from xlac.spmd.same_ways import check_ways
-
-Assignment = Mapping[Factor, AxisNames]
-"""The mesh axes among which each factor of a node is divided."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +136,7 @@ class _Partitioner:
         found = divider.divided(
             node,
             [self.value(i) for i in node.inputs],
-            tuple(_sharding(dims, axes) for dims in rule.operands),
+            tuple(sharding_of(dims, axes) for dims in rule.operands),
             [self.shardings.of((node, n)) for n in range(len(node.results))],
             lambda: self._local(node, rule, axes),
         )
@@ -196,7 +196,7 @@ class _Partitioner:
                 if len(node.results) == 1
                 else Node(Pick(number), (local,), local.results[number], node.origin)
             )
-            shape, sharding = node.results[number].shape, _sharding(dims, axes)
+            shape, sharding = node.results[number].shape, sharding_of(dims, axes)
             dirty = self._uneven(shape, sharding)
             value = Local(self._counted(node, own, dims, axes), shape, sharding, dirty)
             for combine, names in partial.items():
@@ -217,6 +217,9 @@ class _Partitioner:
             return 1 if factor is None else self.mesh.parts(axes.get(factor, ()))
 
         op = rule.local(parts)
+        rows = {axis: names for axis, f in rule.rows.items() if (names := axes.get(f))}
+        if rows:
+            return own_rows(node, op, inputs, rows, self.resharder)
         if op is node.op and tuple(inputs) == node.inputs:
             return node
         return Node.of(op, *inputs, origin=node.origin)
@@ -230,7 +233,7 @@ class _Partitioner:
         self, value: Local, rule: ShardingRule, dims: Dims, axes: Assignment, reason: str
     ) -> Node:
         """A rank's part of an operand. The padding of axes that are combined is masked."""
-        own = self.resharder.to(value, _sharding(dims, axes), reason)
+        own = self.resharder.to(value, sharding_of(dims, axes), reason)
         for axis, factor in enumerate(dims):
             if factor is not None and factor in rule.combine:
                 own = replace(own, node=self.resharder.masked(own, axis, rule.combine[factor]))
@@ -256,36 +259,18 @@ class _Partitioner:
         return partial
 
     def _assigned(self, node: Node, rule: ShardingRule) -> dict[Factor, AxisNames]:
-        """The mesh axes of each factor: as the result is to be divided, else as the operands are.
+        """The mesh axes of each factor."""
+        operands = [self.value(i).sharding for i in node.inputs]
+        results = [self.shardings.of((node, n)) for n in range(len(node.results))]
+        return assigned(rule, operands, results, self.mesh, self._gathered(node, rule))
 
-        A mesh axis divides one factor of a node at most. Where it divides a sum in all operands,
-        they stay where they are: the partial sums are combined.
-        """
-        said: dict[Factor, list[AxisNames]] = {f: [] for f in rule.combine}
-        for i, dims in zip(node.inputs, rule.operands, strict=True):
-            _note(said, dims, self.value(i).sharding)
-        said = {f: s for f, s in said.items() if f in rule.combine and s and len(set(s)) == 1}
-        for number, dims in enumerate(rule.results):
-            _note(said, dims, self.shardings.of((node, number)))
-        for i, dims in zip(node.inputs, rule.operands, strict=True):
-            _note(said, dims, self.value(i).sharding)
-        axes: dict[Factor, AxisNames] = {}
-        used: set[str] = set()
-        for factor, options in said.items():
-            for names in options:
-                fits = rule.fits(factor, self.mesh.parts(names))
-                if names and fits and not used & set(names):
-                    axes[factor] = names
-                    used |= set(names)
-                    break
-        return axes
-
-
-def _note(said: dict[Factor, list[AxisNames]], dims: Dims, sharding: Sharding) -> None:
-    for factor, names in zip(dims, sharding, strict=True):
-        if factor is not None:
-            said.setdefault(factor, []).append(names)
-
-
-def _sharding(dims: Dims, axes: Assignment) -> Sharding:
-    return tuple(() if factor is None else axes.get(factor, ()) for factor in dims)
+    def _gathered(self, node: Node, rule: ShardingRule) -> set[Factor]:
+        """The rows of a table that is better gathered than read in parts."""
+        if not isinstance(node.op, Gather):
+            return set()
+        table, wanted = self.value(node.inputs[0]), self.shardings.of((node, 0))
+        return {
+            factor
+            for axis, factor in rule.rows.items()
+            if table.sharding[axis] and dearer(node, table, axis, wanted, self.mesh, self.rates)
+        }

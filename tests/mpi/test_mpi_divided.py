@@ -1,4 +1,4 @@
-"""Loops that exchange values in each turn, among processes and in C: `make test-mpi`."""
+"""Ways to divide models, among processes and in C that calls MPI: `make test-mpi`."""
 
 from __future__ import annotations
 
@@ -34,15 +34,31 @@ outputs: {y: rnn.y, v: grown.v}
 """
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    path = tmp_path / "recurrent.yaml"
-    path.write_text(LOOPS, "utf-8")
+ROWS = """\
+xlac: 1
+model: words
+mesh: {model: 2}
+shard: {rows.weight: [model, null]}
+inputs: {ids: "i64[4, 6]"}
+weights: {init: {seed: 0}}
+graph:
+  rows: {op: embedding, in: ids, count: 500, dim: 16}
+  y: {op: linear, in: rows, units: 3}
+outputs: [y]
+"""
+
+SPECS = {"loops": LOOPS, "rows": ROWS}
+
+
+@pytest.fixture(params=SPECS)
+def spec(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"{request.param}.yaml"
+    path.write_text(SPECS[request.param], "utf-8")
     return path
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_exchange_in_each_turn(spec: Path, tmp_path: Path, ranks: int) -> None:
+def test_ranks_compute_what_one_process_does(spec: Path, tmp_path: Path, ranks: int) -> None:
     """In equal parts, and not."""
     found = tmp_path / "found.npz"
     ran = mpirun(ranks, "run", spec, "--seed=5", f"--mesh=model={ranks}", "--outputs", found)
@@ -51,11 +67,15 @@ def test_ranks_exchange_in_each_turn(spec: Path, tmp_path: Path, ranks: int) -> 
     assert compared.returncode == 0, compared.stdout
 
 
-def test_c_exchanges_in_each_turn(spec: Path, tmp_path: Path) -> None:
+def test_c_computes_what_one_process_does(spec: Path, tmp_path: Path) -> None:
     made = built(spec, tmp_path / "c", "--mesh=model=2")
     rng = np.random.default_rng(3)
-    shapes = {"x": (5, 4, 8), "start": (4, 8)}
-    inputs = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    inputs = {}
+    assert made.ranks is not None
+    for tensor in made.inputs:
+        shape, kind = made.ranks.arrays[tensor.name].shape, tensor.dtype.numpy
+        drawn = rng.standard_normal(shape) if kind.kind == "f" else rng.integers(0, 500, shape)
+        inputs[tensor.name] = drawn.astype(kind)
     np.savez(tmp_path / "found.npz", **ranks_give(tmp_path / "c", made, inputs))
     for name, array in inputs.items():
         np.save(tmp_path / f"{name}.npy", array)
