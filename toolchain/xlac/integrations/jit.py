@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, overload
 
 from xlac.api import compile
 from xlac.frontends.arguments import Arguments
-from xlac.frontends.call_leaves import argument_of, arrays_of, kind_of, leaf_of
-from xlac.frontends.pytree import LEAF, PyTree, flatten, unflatten
+from xlac.frontends.call_leaves import argument_of, kind_of, leaf_of
+from xlac.frontends.pytree import flatten, unflatten
 from xlac.frontends.receivers import Receiver, is_of_class, names_of_leaves, received, unchanged
 from xlac.frontends.traced_function import Traced, inlined, is_tracing, trace
 from xlac.frontends.tracing import Tensor
+from xlac.integrations.direct_calls import DirectCall, JittedProgram
 from xlac.model import Model, chosen_precision
 from xlac.options import tuning_seconds
 from xlac.runtime.programs import Programs
 from xlac.support.failures import Asked
-from xlac_sdk.dtypes import DType
 from xlac_sdk.source import SourceError
 from xlac_sdk.support.counts import number_of
 from xlac_sdk.support.limits import checkpoint, valid, within
@@ -44,14 +44,15 @@ class Jitted:
         self._name = getattr(traced, "__name__", type(traced).__name__)
         self._arguments = Arguments(traced)
         self._of_class = is_of_class(traced)
-        self._programs: Programs[_Program] = Programs()
+        self._programs: Programs[JittedProgram] = Programs()
+        self._latest: DirectCall | None = None  # for the arrays of the call before
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        if not named and not self._of_class and not is_tracing():
-            key = arrays_of(args)  # the usual call, which looks at nothing else
-            program = None if key is None else self._programs.find(key)
-            if program is not None:
-                return self._outputs(program, args, None, args, named)
+        latest = self._latest
+        if latest is not None and not named and not is_tracing():
+            outputs = latest.function(*args)
+            if outputs is not NotImplemented:
+                return outputs if latest.result is None else latest.rebuilt(outputs)
         receiver, args, named = self._received(args, named)
         return (self._inline if is_tracing() else self._run)(receiver, args, named)
 
@@ -82,33 +83,20 @@ class Jitted:
         try:
             call = self._call(receiver, args, named)
             program = self._programs.get(call.key, lambda: self._compile(call))
-        except SourceError as error:
-            self._name_inputs(error, receiver, args, named)
-            raise
-        return self._outputs(program, call.leaves, receiver, args, named)
-
-    def _outputs(
-        self,
-        program: _Program,
-        leaves: Sequence[Any],
-        receiver: Any,
-        args: tuple[Any, ...],
-        named: dict[str, Any],
-    ) -> Any:
-        """The results of a program for the leaves of a call's arguments."""
-        try:
             outputs = program.compiled(
                 *[
-                    leaves[number] if dtype is None else argument_of(leaves[number], dtype, number)
+                    argument_of(call.leaves[number], dtype, number)
                     for number, dtype in program.takes
                 ]
             )
         except SourceError as error:
             self._name_inputs(error, receiver, args, named)
             raise
-        if isinstance(outputs, dict):
-            return unflatten(program.result, list(outputs.values()))
-        return outputs if program.result == LEAF else unflatten(program.result, [outputs])
+        if receiver is None:
+            self._latest = DirectCall.of(call.key[0], program)
+        return unflatten(
+            program.result, list(outputs.values()) if isinstance(outputs, dict) else [outputs]
+        )
 
     def _name_inputs(
         self, error: SourceError, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]
@@ -134,14 +122,13 @@ class Jitted:
             tree = tree, held.tree
             leaves += held.leaves
         kinds = tuple([kind_of(leaf, number) for number, leaf in enumerate(leaves)])
-        plain = None if named or held is not None else arrays_of(args)
-        return _Call(self, args, named, held, leaves, split, (tree, kinds), plain)
+        return _Call(self, args, named, held, leaves, split, (tree, kinds))
 
-    def _compile(self, call: _Call) -> _Program:
+    def _compile(self, call: _Call) -> JittedProgram:
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
             checkpoint("reading the model")
             model, takes, result = call.traced()
-            return _Program(compile(model, **self._options), takes, result)
+            return JittedProgram(compile(model, **self._options), takes, result)
 
     def _inline(self, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Inlines the function into the one that is being traced, whose options apply."""
@@ -182,15 +169,9 @@ class JittedMethod:
         return self.__func__.programs
 
 
-class _Program(NamedTuple):
-    compiled: Any
-    takes: tuple[tuple[int, DType | None], ...]
-    result: PyTree
-
-
 class _Call(NamedTuple):
     """A call: the leaves of its arguments, followed from `split` on by those of the method's
-    object, and what its program is compiled for; of arrays alone that is also `arrays`.
+    object, and the cache key of its program.
     """
 
     jitted: Jitted
@@ -199,13 +180,7 @@ class _Call(NamedTuple):
     receiver: Receiver | None
     leaves: list[Any]
     split: int
-    compiled_for: tuple[Any, tuple[Any, ...]]
-    arrays: tuple[Any, ...] | None
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The cache key of its program."""
-        return self.compiled_for if self.arrays is None else self.arrays
+    key: tuple[Any, tuple[Any, ...]]
 
     def traced(self) -> Traced:
         """Traces the function. Raises SourceError for arguments that it does not take."""
@@ -213,8 +188,7 @@ class _Call(NamedTuple):
         jitted._arguments.checked(
             self.args if receiver is None else (receiver.owner, *self.args), self.named
         )
-        tree, kinds = self.compiled_for
-        tree = tree if receiver is None else tree[0]
+        tree = self.key[0] if receiver is None else self.key[0][0]
 
         def function(tensors: list[Tensor]) -> Any:
             args, named = unflatten(tree, tensors[:split])
@@ -226,7 +200,9 @@ class _Call(NamedTuple):
             )
 
         return trace(
-            jitted._name, function, [leaf_of(kind, number) for number, kind in enumerate(kinds)]
+            jitted._name,
+            function,
+            [leaf_of(kind, number) for number, kind in enumerate(self.key[1])],
         )
 
 

@@ -128,6 +128,14 @@ class Compiled:
         function: Callable[[Sequence[int]], None] | None = getattr(self.executable, "at", None)
         return function
 
+    @property
+    def direct(self) -> Callable[..., Any] | None:
+        """Runs on arrays by position, and gives the output, or several as a tuple; or it has done
+        nothing and gives NotImplemented, where they are not exactly the arrays that the program
+        takes. None where the backend has no such call, or outputs are cut to actual sizes.
+        """
+        return self._fast if self._shaped is None else None
+
     def __repr__(self) -> str:
         from xlac_sdk.programs.signature import shown, sizes_of, text_of
 
