@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from contraction_harness import TARGETS, conv, group
+from matrix_schedule_cases import MATRIX_CASES
 from schedule_draws import Drawn, greatest_of_windows, x
 
 from xlac.fusion.group import Group, Kind
@@ -277,6 +278,7 @@ KIND_CASES: dict[str, Drawn] = {
     "seams_sse": Drawn(across_seams, SSE, "seams", exact=True),
     "cumulative": Drawn(running_sums, AVX512, "cumulative", exact=True, starts=(SHARED,)),
     "cumulative_sse": Drawn(running_sums, SSE, "cumulative", exact=True),
+    **MATRIX_CASES,
     "pooling": Drawn(pooled, AVX512, "window", exact=True, starts=(SHARED,)),
     "choice_last": Drawn(chosen(True), AVX512, "window_choice", exact=True, starts=(SHARED,)),
     "choice_first": Drawn(chosen(False), AVX2, "window_choice", exact=True, starts=(SHARED,)),

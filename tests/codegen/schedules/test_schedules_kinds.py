@@ -44,6 +44,10 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("random_rows", {"template": "random_planes"}, ("template",), "are neighbours in this"),
     ("random_planes", {"template": "random_rows", "batch": 1}, ("template",), "are a row apart"),
     ("cumulative", {"lanes": 128}, ("lanes",), "a power of two, at most 64"),
+    ("lu", {"lanes": 128}, ("lanes",), "a power of two, at most 64"),
+    ("lu", {"threads": {"loops": 2, "grain": 1}}, ("threads", "loops"), "there are 1 loops"),
+    ("substitution", {"rows": 17}, ("rows",), "at most 16, which are unrolled"),
+    ("substitution", {"threads": {"loops": 3, "grain": 1}}, ("threads", "loops"), "are 2 loops"),
     ("pooling", {"unroll": 64}, ("unroll",), "at most 32"),
     (
         "choice_last",

@@ -63,6 +63,17 @@ def window_choice(node: Node, target: Target) -> bool:
     return bool(module.takes(node, target))
 
 
+MATRIX = "xlac.codegen.cpu.matrix.takes"
+
+
+def matrix(node: Node, target: Target) -> bool:
+    """Whether a CPU kernel factors the matrix, or solves the system, without dividing it."""
+    if target.device != "cpu":
+        return False
+    module: Any = import_module(MATRIX)
+    return bool(module.takes(node, target))
+
+
 def custom_op(node: Node, target: Target) -> bool:
     """Whether there is a hand-written kernel for the target, and such kernels are permitted:
     otherwise the target has no languages.
@@ -85,6 +96,9 @@ TAKEN: dict[str, tuple[Kind, Takes]] = {
     "attention_sums": (Kind.ATTENTION, attention_derivative),
     "attention_gradient": (Kind.ATTENTION, attention_derivative),
     "custom_op": (Kind.CUSTOM, custom_op),
+    "lu": (Kind.MATRIX, matrix),
+    "cholesky": (Kind.MATRIX, matrix),
+    "triangular_solve": (Kind.MATRIX, matrix),
     "select_and_scatter": (Kind.SCATTER, window_choice),
     **{
         name: (Kind.COLLECTIVE, collective)

@@ -31,6 +31,7 @@ CPU: dict[Kind, str] = {
     Kind.UPDATE: "xlac.codegen.cpu.update",
     Kind.CUMULATIVE: "xlac.codegen.cpu.cumulative",
     Kind.SORT: "xlac.codegen.cpu.sort.lower",
+    Kind.MATRIX: "xlac.codegen.cpu.matrix.lower",
     Kind.RANDOM: "xlac.codegen.cpu.random",
     Kind.CUSTOM: "xlac.codegen.hand_written",
 }

@@ -30,6 +30,7 @@ class Kind(Enum):
     UPDATE = "update"  # a slice of a value replaced; the rest stays where it is
     CUMULATIVE = "cumulative"
     SORT = "sort"
+    MATRIX = "matrix"  # a small matrix factored, or a triangular system solved, whole
     RANDOM = "random"
     CUSTOM = "custom"  # a hand-written kernel, into which nothing is fused
     CLAIMED = "claimed"  # a composite that the target takes whole

@@ -14,8 +14,8 @@ from xlac.codegen.core.kinds.cumulative import line
 from xlac.codegen.core.loop_nest import check_threads, nest, pieces_of, share
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart, Scratch, Value
 from xlac.codegen.core.strip_mining import check_vectors, lanes_for, strip_mine
-from xlac.codegen.schedules.cumulative import CumulativeSchedule
 from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.sort import CumulativeSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
 from xlac.ir.dims import Shape, divisor, size_hint, volume

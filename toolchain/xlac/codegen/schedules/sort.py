@@ -1,4 +1,4 @@
-"""Schedules of sorts on a CPU."""
+"""Schedules of what runs along lines of a tensor on a CPU: sorts and cumulative operations."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ class SelectionSchedule(Schedule):
     lanes: Positive
     unroll: Positive
     groups: Positive
+
+
+@dataclass(frozen=True, slots=True)
+class CumulativeSchedule(Schedule):
+    """Cumulative operations. Vectors of `lanes` adjacent lines, each processed from its first
+    element to its last; `threads` share the axes before, and pieces of `piece` vectors of lines.
+    """
+
+    template: ClassVar[str] = "cumulative"
+    lanes: Positive
+    piece: Positive
+    threads: Threads
 
 
 SORTS = (MergeSortSchedule, RankSortSchedule, SelectionSchedule)

@@ -21,7 +21,6 @@ from xlac.ops.linalg.matrices import (
     swapped,
 )
 from xlac.ops.linalg.matrix_operation import MatrixOperation, triangular_solved
-from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
 
 PRODUCT = 128  # rows of a product that is computed whole although only half of it is used
@@ -64,7 +63,7 @@ class Cholesky(MatrixOperation):
         if self.complex:
             return self.node(systems.cholesky(self.numbers(a), self.lower, factored))
         if not self.lower:
-            return swapped(Cholesky().expand(swapped(a)))
+            return swapped(build.apply1("cholesky", swapped(a)))
         return factored(a)
 
     @classmethod
@@ -90,10 +89,10 @@ def factored(a: Node) -> Node:
     if k == size:
         return column_by_column(a)
     first, second = (0, k), (k, size)
-    top = factored(part(a, first, first))
-    turned = solved(top, swapped(part(a, second, first)), lower=True, unit=False)
+    top = build.apply1("cholesky", part(a, first, first))
+    turned = build.apply1("triangular_solve", top, swapped(part(a, second, first)))
     below = swapped(turned)
-    rest = factored(_less_product(part(a, second, second), below, turned))
+    rest = build.apply1("cholesky", _less_product(part(a, second, second), below, turned))
     zeros = build.full(0.0, (*a.shape[:-2], k, size - k), a.type.dtype)
     above = build.concat([top, zeros], rank - 1)
     return build.concat([above, build.concat([below, rest], rank - 1)], rank - 2)

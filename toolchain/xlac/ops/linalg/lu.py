@@ -24,7 +24,6 @@ from xlac.ops.linalg.matrices import (
     product,
 )
 from xlac.ops.linalg.matrix_operation import MatrixOperation, triangular_solved
-from xlac.ops.linalg.triangular_solve import solved
 from xlac_sdk.dtypes import DType
 
 
@@ -143,15 +142,16 @@ def factored(a: Node) -> tuple[Node, Node, Node]:
     k = rows if rows < columns else first_block(columns, COLUMNS)
     if k == columns:
         return column_by_column(a)
-    left, pivots, order = factored(build.cut(a, rank - 1, 0, k))
+    left, pivots, order = _factors(build.cut(a, rank - 1, 0, k))
     right = gathered(build.cut(a, rank - 1, k, columns), order)
-    top = solved(build.cut(left, rank - 2, 0, k), build.cut(right, rank - 2, 0, k), True, True)
-    above = build.concat([build.cut(left, rank - 2, 0, k), top], rank - 1)
+    square, beside = (build.cut(x, rank - 2, 0, k) for x in (left, right))
+    top = build.apply1("triangular_solve", square, beside, unit=True)
+    above = build.concat([square, top], rank - 1)
     if k == rows:
         return above, pivots, order
     below = build.cut(left, rank - 2, k, rows)
     rest = build.sub(build.cut(right, rank - 2, k, rows), product(below, top))
-    packed, others, inner = factored(rest)
+    packed, others, inner = _factors(rest)
     packed = build.concat([gathered(below, inner), packed], rank - 1)
     kept, moved = (build.cut(order, rank - 2, *ends) for ends in ((0, k), (k, rows)))
     moved = build.apply1("take_along_axis", moved, inner, axis=rank - 2)
@@ -160,6 +160,12 @@ def factored(a: Node) -> tuple[Node, Node, Node]:
         build.concat([pivots, build.add(others, k)], rank - 2),
         build.concat([kept, moved], rank - 2),
     )
+
+
+def _factors(a: Node) -> tuple[Node, Node, Node]:
+    """The results of the operation, which targets may compute whole."""
+    node = Node.of(Lu(), a)
+    return pick(node, 0), pick(node, 1), pick(node, 2)
 
 
 def column_by_column(a: Node) -> tuple[Node, Node, Node]:

@@ -89,11 +89,11 @@ class TriangularSolve(MatrixOperation):
             return self.node(self._solved(self.numbers(a), self.numbers(b)))
         if not self.left:  # X a = b is a' X' = b'
             turned = replace(self, left=True, transpose=not self.transpose)
-            return swapped(turned.expand(a, swapped(b)))
-        lower = self.lower
+            return swapped(Node.of(turned, a, swapped(b)))
         if self.transpose:
-            a, lower = swapped(a), not lower
-        return solved(a, b, lower, self.unit)
+            turned = replace(self, transpose=False, lower=not self.lower)
+            return Node.of(turned, swapped(a), b)
+        return solved(a, b, self.lower, self.unit)
 
     def _solved(self, a: Numbers, b: Numbers) -> Numbers:
         lower = self.lower
@@ -136,11 +136,12 @@ def solved(a: Node, b: Node, lower: bool, unit: bool) -> Node:
         return row_by_row(a, b, lower, unit)
     ends = (0, k), (k, size)
     first, second = ends if lower else ends[::-1]
-    upper = solved(part(a, first, first), build.cut(b, rank - 2, *first), lower, unit)
+    op = TriangularSolve(lower=lower, unit=unit)
+    upper = Node.of(op, part(a, first, first), build.cut(b, rank - 2, *first))
     rest = build.sub(
         build.cut(b, rank - 2, *second), matrices.product(part(a, second, first), upper)
     )
-    other = solved(part(a, second, second), rest, lower, unit)
+    other = Node.of(op, part(a, second, second), rest)
     return build.concat([upper, other] if lower else [other, upper], rank - 2)
 
 

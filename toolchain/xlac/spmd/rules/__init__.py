@@ -1,1 +1,0 @@
-"""How each operation may be divided among ranks."""
