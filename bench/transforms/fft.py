@@ -1,4 +1,5 @@
-"""Fourier transforms beside SciPy's (pocketfft), on one core: `python bench/transforms/fft.py`.
+"""Fourier transforms beside SciPy's (pocketfft), on one core: `python bench/transforms/fft.py`,
+for this processor or for another that it can do the work of: `… fft.py haswell`.
 Contenders take turns in bursts of 20 ms; the best of nine counts. RESULTS.md has what it said.
 """
 
@@ -25,7 +26,7 @@ import xlac
 
 SHAPES = (
     (1, 64), (512, 64), (1, 1000), (1, 1009), (1, 1024), (64, 1024), (1, 4096), (1, 16384),
-    (16, 16384), (1, 99991), (1, 1 << 18), (1, 1 << 20),
+    (16, 16384), (512, 100), (300, 729), (1, 99991), (1, 1 << 18), (1, 1 << 20),
 )  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def errors(values: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.abs(values - wanted).max() / np.abs(wanted).max())
 
 
-def row(shape: tuple[int, int]) -> str:
+def row(shape: tuple[int, int], **options: str) -> str:
     """A line of the table."""
     rng, size = np.random.default_rng(0), shape[1]
     x, y = (rng.standard_normal((2, *shape))).astype(np.float32)
@@ -52,7 +53,7 @@ def row(shape: tuple[int, int]) -> str:
             np.fft.irfft(full, size),
         ),
     ):
-        ours = xlac.jit(function, threads=1)
+        ours = xlac.jit(function, threads=1, **options)
         result = ours(*arguments)
         result = result[0] + 1j * result[1] if isinstance(result, tuple) else result
         call = partial(ours, *arguments)
@@ -67,4 +68,4 @@ def row(shape: tuple[int, int]) -> str:
 if __name__ == "__main__":
     print("| shape | fft | rfft | irfft |\n|---|---|---|---|")
     for one in SHAPES:
-        print(row(one), flush=True)
+        print(row(one, **({"cpu": sys.argv[1]} if sys.argv[1:] else {})), flush=True)

@@ -221,3 +221,27 @@ def test_programs_are_made_once_and_their_errors_passed_on() -> None:
     for number in range(200):
         programs.get(number, lambda number=number: number)
     assert len(programs) == PROGRAMS
+
+
+def test_arrays_alone_find_their_program_however_they_are_given() -> None:
+    added = xlac.jit(lambda x, y: {"sum": x + y, "both": (x, y)})
+    x, y = np.arange(3, dtype=np.float32), np.ones(3, np.float32)
+    first = added(x, y)
+    for again in (added(x, y), added(x[::-1][::-1], y.copy())):
+        np.testing.assert_array_equal(again["sum"], first["sum"])
+        np.testing.assert_array_equal(again["both"][1], y)
+    assert added.programs == 1
+    assert added(x.astype(np.float64), y.astype(np.float64))["sum"].dtype == np.float64
+    assert added(x[:2], y[:2])["sum"].shape == (2,)
+    assert added.programs == 3
+    np.testing.assert_array_equal(added(x, 2.0)["sum"], x + 2)
+    np.testing.assert_array_equal(added(x=x, y=y)["sum"], x + y)
+    np.testing.assert_array_equal(added(x, y)["sum"], x + y)
+
+
+def test_programs_found_by_arrays_alone_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xlac.runtime.programs.PROGRAMS", 2)
+    doubled = xlac.jit(lambda x: x * 2)
+    for size in (1, 2, 1, 3, 1, 4):
+        doubled(np.zeros(size, np.float32))
+    assert doubled.programs == 2

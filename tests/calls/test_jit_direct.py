@@ -25,13 +25,13 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def others(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """The arguments of calls that do not go to the program at once."""
     found: list[tuple[Any, ...]] = []
-    run = Jitted._run
+    outputs = Jitted._outputs
 
-    def counted(self: Jitted, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        found.append(args)
-        return run(self, receiver, args, named)
+    def counted(self: Jitted, program: Any, leaves: Any, receiver: Any, *rest: Any) -> Any:
+        found.append(rest[0])
+        return outputs(self, program, leaves, receiver, *rest)
 
-    monkeypatch.setattr(Jitted, "_run", counted)
+    monkeypatch.setattr(Jitted, "_outputs", counted)
     return found
 
 

@@ -12,8 +12,8 @@ from xlac.cli import status
 from xlac.driver import specialized
 from xlac.frontends.loader import load
 from xlac.model import Model
-from xlac.spmd.cost import NetworkLink
-from xlac.spmd.search import MeshPlan, PlanSearch, RankDevice, _options, meshes, weight_groups
+from xlac.spmd.cost import NetworkLink, RankDevice
+from xlac.spmd.search import MeshPlan, PlanSearch, _options, meshes, weight_groups
 from xlac_sdk.host.registry import find
 from xlac_sdk.source import SourceError
 from xlac_sdk.target import Request

@@ -77,9 +77,14 @@ class ExchangeChecks:
             number = self.busy[slot]
             raise VerifyError(f"{who} touches {slot.label} while collective {number} is under way")
 
-    def none_in(self, steps: tuple[Step, ...]) -> None:
-        """Raises VerifyError for a collective where ranks may take different ways."""
-        if inside := exchanges(steps):
+    def may_be_in(self, steps: tuple[Step, ...], alike: bool) -> None:
+        """Raises VerifyError for a collective where ranks may take different ways, and for one that
+        is under way where a branch or a loop begins.
+        """
+        if not (inside := exchanges(steps)):
+            return
+        self.ended("what comes before a branch or a loop")
+        if not alike:
             number = inside[0].exchange.number
             raise VerifyError(f"collective {number} is inside a branch or a loop of unknown length")
 

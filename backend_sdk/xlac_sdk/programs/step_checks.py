@@ -112,16 +112,17 @@ class StepChecks:
                     self.counts[counter] = self.known(count)
                     self.loop((body,), counter)
                     del self.counts[counter]
-                case While(condition=condition, flag=flag, body=body):
-                    self.exchanges.none_in((*condition, *body))
+                case While(condition=condition, flag=flag, body=body, alike=alike):
+                    self.exchanges.may_be_in((*condition, *body), alike)
                     self.loop((condition, flag, body), "")
-                case Branch(index=index, branches=branches):
+                case Branch(index=index, branches=branches, alike=alike):
                     self.touch(index, 1, reads=True, writes=False, who="a branch")
                     before, after = set(self.written), set(self.written)
                     for branch in branches:
-                        self.exchanges.none_in(branch)
+                        self.exchanges.may_be_in(branch, alike)
                         self.written = set(before)
                         self.steps(branch)
+                        self.exchanges.ended("a branch")
                         after |= self.written
                     self.written = after
                 case Choice(cases=cases, otherwise=otherwise):

@@ -62,19 +62,25 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """`loop: condition; if (!*flag) break; body`. The flag is one bool."""
+    """`loop: condition; if (!*flag) break; body`. The flag is one bool. `alike`: all ranks take as
+    many turns, so collectives may be inside.
+    """
 
     condition: tuple[Step, ...]
     flag: Argument
     body: tuple[Step, ...]
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Runs the branch whose number is the i32 at `index`; the last if out of range."""
+    """Runs the branch whose number is the i32 at `index`; the last if out of range. `alike`: all
+    ranks take the same branch, so collectives may be inside.
+    """
 
     index: Argument
     branches: tuple[tuple[Step, ...], ...]
+    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)

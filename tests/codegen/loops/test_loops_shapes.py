@@ -176,13 +176,10 @@ def test_outputs_of_several_shapes_share_a_kernel() -> None:
 
 def test_nests_that_are_split_over_threads_have_kernels_of_their_own() -> None:
     """What one element costs decides, not how many operations the graph has."""
-    x = param("x", (20, 10, 2))
-    heavy: Node = x
+    heavy: list[Node] = [param(name, (20, 10, 2)) for name in "xy"]
     for _ in range(30):
-        heavy = Node.of(Exp(), heavy)
-    scheduled = check_group(
-        group_of(Kind.ELEMENTWISE, Node.of(Concat(2), heavy, Node.of(Exp(), heavy)))
-    )
+        heavy = [Node.of(Exp(), node) for node in heavy]
+    scheduled = check_group(group_of(Kind.ELEMENTWISE, Node.of(Concat(2), *heavy)))
     assert len(scheduled.launches) == 2
 
 

@@ -14,14 +14,14 @@ from xlac.debug.errors.approximation import Approximation
 from xlac.debug.errors.propagate import of_node
 from xlac.debug.errors.sums import Promise
 from xlac.ir.composite import evaluate_expansion
-from xlac.ir.graph import Node
+from xlac.ir.graph import Node, walk
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.transforms.dct import Dct
 from xlac.ops.transforms.fft import Fft, Transform
+from xlac.ops.transforms.radices import RADIX, radices
 from xlac.ops.transforms.real_fft import Irfft, Rfft
-from xlac.ops.transforms.stages import RADIX, radices
 from xlac_sdk.dtypes import DType
 
 Array = NDArray[Any]
@@ -112,7 +112,15 @@ def test_the_radices_of_a_size_are_its_factors() -> None:
     for size in range(1, 3000):
         found = radices(size)
         assert np.prod(found) == size
-        assert all(r <= RADIX or size <= 32 or _is_prime(r) for r in found)
+        assert all(r <= RADIX or _is_prime(r) for r in found)
+
+
+@pytest.mark.parametrize("size", [2 * 149, 2 * 50021, 1 << 20, 99991, 11 * 13 * 17 * 19, 3**9])
+def test_a_graph_does_not_grow_with_the_size(size: int) -> None:
+    for shape, axis in (((2, size), 1), ((size, 16), 0)):
+        x, y = (build.param(name, DType.F32, shape) for name in "xy")
+        results = Node.of(Fft(axis), x, y).op.expand(x, y)
+        assert len(list(walk(results))) < 600 * np.log2(size)
 
 
 def _is_prime(number: int) -> bool:

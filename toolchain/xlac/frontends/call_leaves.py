@@ -28,6 +28,18 @@ def kind_of(leaf: Any, number: int) -> Any:
     return array.shape, array.dtype
 
 
+def arrays_of(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The shapes and dtypes of arguments that are all arrays of NumPy, not of a subclass; None for
+    others.
+    """
+    kinds: list[Any] = []
+    for one in args:
+        if type(one) is not np.ndarray:
+            return None
+        kinds += one.shape, one.dtype
+    return tuple(kinds)
+
+
 def leaf_of(kind: Any, number: int) -> Leaf:
     """What a leaf of this kind is while tracing."""
     if isinstance(kind, type):

@@ -19,6 +19,10 @@ PyTree = Any
 """
 
 
+LEAF = ("leaf", 0)
+"""The structure of one leaf alone."""
+
+
 class Static:
     """An opaque value inside a pytree, equal only to itself."""
 

@@ -17,7 +17,8 @@ from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Group, Kind, KindTaken, Partition, Placement
 from xlac.fusion.horizontal_fusion import join_readers, join_siblings
 from xlac.fusion.placement import WANTED, Placements
-from xlac.fusion.producer_fusion import RESULT, ProducerFusion
+from xlac.fusion.producer_fusion import ProducerFusion
+from xlac.fusion.wants import RESULT
 from xlac.ir.graph import Graph, Node
 from xlac.ops.tensor import view
 from xlac_sdk.support.limits import count_work

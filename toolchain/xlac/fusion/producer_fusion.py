@@ -8,7 +8,6 @@ operations and launches are weighed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
@@ -16,6 +15,9 @@ from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind, Placement
 from xlac.fusion.overwritten_operand import memory_needed
 from xlac.fusion.reduction_recompute import Recompute
+from xlac.fusion.sibling_concats import SiblingConcats
+from xlac.fusion.stored_pieces import PiecewiseStores
+from xlac.fusion.wants import RESULT, Wants
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
@@ -26,27 +28,12 @@ from xlac_sdk.support.limits import count_work
 # most operands of a concatenation computed where it is read; others are written piece by piece
 PIECES = 32
 
-RESULT = "a result of the model"
-
 FEEDS = {
     Kind.DOT: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
     Kind.CONV: (view.Transpose, view.Slice),
     Kind.ATTENTION: (view.Transpose, view.Broadcast, view.Reshape, view.Slice),
 }
 """Views that a contraction reads its operands through."""
-
-
-@dataclass(slots=True)
-class _Wants:
-    """Readers of a node: the clusters that could compute it themselves, and how often each of its
-    elements is then computed.
-    """
-
-    inline: dict[Cluster, float] = field(default_factory=dict)
-    # clusters that need it in memory, with the reason
-    memory: dict[Cluster, str] = field(default_factory=dict)
-    # number of different indices at which a cluster reads it; each needs its own code
-    ways: dict[Cluster, set[int]] = field(default_factory=dict)
 
 
 class ProducerFusion:
@@ -63,15 +50,17 @@ class ProducerFusion:
             consumers.prologues,
         )
         self.recompute = Recompute(consumers)
+        self.pieces = PiecewiseStores()
+        self.siblings = SiblingConcats(consumers)
         # for values in memory: why readers do not compute them
         self.why: dict[Node, str] = {}
         self._sweep()
 
     def _sweep(self) -> None:
-        wanted: dict[Node, _Wants] = {}
+        wanted: dict[Node, Wants] = {}
         for node in reversed(self.consumers.nodes):
             count_work()
-            wants = wanted.pop(node, _Wants())
+            wants = wanted.pop(node, Wants())
             home = self.home.get(node)
             if home is None:
                 places = self._place(node, wants)
@@ -88,24 +77,31 @@ class ProducerFusion:
                 ):
                     home.outputs[node] = None
                     self.why.setdefault(
-                        node, next(iter(wants.memory.values()), self._apart(node, home, wants))
+                        node,
+                        next(
+                            iter(wants.memory.values()),
+                            wants.apart_from(home, node in self.results),
+                        ),
                     )
             for cluster, times in places.items():
                 ways = {0} if cluster is home else wants.ways.get(cluster, {0})
-                if not is_pointwise(node):
+                if not is_pointwise(node) and not self.pieces.writes(cluster, node):
                     ways = {hash((self.number[node], way)) for way in ways}
                 for i in dict.fromkeys(node.inputs):
                     if i in self.number:
-                        self._want(wanted.setdefault(i, _Wants()), cluster, node, i, times, ways)
+                        self._want(wanted.setdefault(i, Wants()), cluster, node, i, times, ways)
 
     def _want(
-        self, wants: _Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]
+        self, wants: Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]
     ) -> None:
         """Records that a cluster reads a node, through one user inside it."""
-        refusal = self._refuses(cluster, user, node)
+        refusal = self._refuses(cluster, user, node) or self.pieces.refuses(
+            cluster, user, node, self.consumers.weights[node]
+        )
         if refusal:
             wants.memory[cluster] = refusal
             return
+        self.pieces.read(cluster, user, node)
         wants.ways.setdefault(cluster, set()).update(ways)
         growth = 1.0
         if isinstance(user.op, view.Broadcast | gather.Gather):
@@ -169,7 +165,7 @@ class ProducerFusion:
                 return "the steps of control flow begin with their operands in memory"
         return f"{cluster.anchor.op.mnemonic} takes its operands from memory"
 
-    def _place(self, node: Node, wants: _Wants) -> dict[Cluster, float]:
+    def _place(self, node: Node, wants: Wants) -> dict[Cluster, float]:
         """Where a floating node is computed, and how often each of its elements is computed
         there.
         """
@@ -186,22 +182,24 @@ class ProducerFusion:
             self.consumers.chosen[node] = Placement.STORED
         reason = RESULT if result else next(iter(wants.memory.values()), "")
         if not reason:
-            reason = "the kernel would grow too large" if full else self._dear(wants)
+            reason = "the kernel would grow too large" if full else wants.dear()
         self.why[node] = reason
         host = self._host(node, wants) if not full else None
+        if host is None:
+            host = self.siblings.host(node, (*wants.inline, *wants.memory))
         if host is None:
             host = Cluster(Kind.ELEMENTWISE, node, (self.consumers.newest[node], self.number[node]))
             self.consumers.clusters.append(host)
             host.labels[node] = Label.SAME
-            times = 1.0
+            self.siblings.written(node, host)
         else:
-            times = wants.inline[host]
             host.notes["also writes what others need"] = None
+        times = wants.inline.get(host, 1.0)
         host.add(node)
         host.outputs[node] = None
         return {host: times}
 
-    def _crowds(self, node: Node, wants: _Wants) -> bool:
+    def _crowds(self, node: Node, wants: Wants) -> bool:
         """Whether inlining a node would multiply the code of a cluster: nested slices double it at
         every level, and an element of a long concatenation needs a choice among all pieces.
         """
@@ -211,14 +209,6 @@ class ProducerFusion:
             len(ways) > 1 and len(ways) * max(1, self.consumers.weights[node]) > MAX_NODES
             for ways in wants.ways.values()
         )
-
-    def _dear(self, wants: _Wants) -> str:
-        if len(wants.inline) > 1:
-            return (
-                f"{len(wants.inline)} kernels read it, and computing it in each would cost more "
-                "than memory"
-            )
-        return "each of its elements is read many times"
 
     def _inline(self, node: Node, inline: Mapping[Cluster, float]) -> bool:
         """Whether a node is computed wherever it is read: as wanted, else where that costs less."""
@@ -252,7 +242,7 @@ class ProducerFusion:
             store -= cost.nbytes(node)
         return again <= store
 
-    def _host(self, node: Node, wants: _Wants) -> Cluster | None:
+    def _host(self, node: Node, wants: Wants) -> Cluster | None:
         """A cluster that computes every element of the node once, before any other reader runs."""
         return self._host_of(node, wants.inline, wants.memory)
 
@@ -264,7 +254,7 @@ class ProducerFusion:
             return None
         return first if first.can_host(node) else None
 
-    def _place_view(self, node: Node, home: Cluster, wants: _Wants) -> dict[Cluster, float]:
+    def _place_view(self, node: Node, home: Cluster, wants: Wants) -> dict[Cluster, float]:
         """Places a view of a cluster's result: other readers apply the view to the result in
         memory.
         """
@@ -278,20 +268,3 @@ class ProducerFusion:
         if home not in places:
             home.members.pop(node, None)
         return places
-
-    def _apart(self, node: Node, home: Cluster, wants: _Wants) -> str:
-        """Why readers of a cluster's result are not fused with it."""
-        if node in self.results and not wants.inline:
-            return RESULT
-        for cluster in wants.inline:
-            if cluster is home:
-                continue
-            if cluster.reduces and home.reduces:
-                return "its readers reduce another space"
-            if cluster.reduces:
-                return f"a reduction needs whole rows of the {home.anchor.op.mnemonic}"
-            return (
-                f"read elsewhere than where the {home.anchor.op.mnemonic} writes it, or together "
-                "with later results"
-            )
-        return ""

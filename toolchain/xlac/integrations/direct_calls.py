@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from xlac.frontends.pytree import PyTree, unflatten
+from xlac.frontends.pytree import LEAF, PyTree, unflatten
 from xlac_sdk.dtypes import DType
 
 
@@ -35,21 +35,13 @@ class DirectCall(NamedTuple):
         return unflatten(self.result, outputs if type(outputs) is tuple else (outputs,))
 
     @staticmethod
-    def of(arguments: PyTree, program: JittedProgram) -> DirectCall | None:
-        """The program of a call with these arguments; None where it needs something else from
-        them, or may be called through its object only.
+    def of(program: JittedProgram, count: int) -> DirectCall | None:
+        """The program of a call with `count` arrays by position; None where it takes something else
+        than these, or may be called through its object only.
         """
         function = getattr(program.compiled, "direct", None)
-        count = len(program.takes)
-        if function is None or arguments != ("tuple", (_flat(count), ("dict", ()))):
-            return None
-        if program.takes != tuple((number, None) for number in range(count)):
+        if function is None or program.takes != tuple((n, None) for n in range(count)):
             return None
         outputs = len(program.compiled.outputs)
-        plain = ("leaf", 0) if outputs == 1 else _flat(outputs)
+        plain = LEAF if outputs == 1 else ("tuple", tuple(("leaf", n) for n in range(outputs)))
         return DirectCall(function, None if program.result == plain else program.result)
-
-
-def _flat(count: int) -> PyTree:
-    """The structure of a tuple of arrays."""
-    return "tuple", tuple(("leaf", number) for number in range(count))

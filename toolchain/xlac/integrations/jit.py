@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, overload
 
 from xlac.api import compile
 from xlac.frontends.arguments import Arguments
-from xlac.frontends.call_leaves import argument_of, kind_of, leaf_of
-from xlac.frontends.pytree import flatten, unflatten
+from xlac.frontends.call_leaves import argument_of, arrays_of, kind_of, leaf_of
+from xlac.frontends.pytree import LEAF, flatten, unflatten
 from xlac.frontends.receivers import Receiver, is_of_class, names_of_leaves, received, unchanged
 from xlac.frontends.traced_function import Traced, inlined, is_tracing, trace
 from xlac.frontends.tracing import Tensor
@@ -53,6 +53,13 @@ class Jitted:
             outputs = latest.function(*args)
             if outputs is not NotImplemented:
                 return outputs if latest.result is None else latest.rebuilt(outputs)
+        if not named and not self._of_class and not is_tracing():
+            key = arrays_of(args)  # the usual call, which looks at nothing else
+            program = None if key is None else self._programs.find(key)
+            if program is not None:
+                outputs = self._outputs(program, args, None, args, named)
+                self._latest = DirectCall.of(program, len(args))
+                return outputs
         receiver, args, named = self._received(args, named)
         return (self._inline if is_tracing() else self._run)(receiver, args, named)
 
@@ -83,20 +90,33 @@ class Jitted:
         try:
             call = self._call(receiver, args, named)
             program = self._programs.get(call.key, lambda: self._compile(call))
+        except SourceError as error:
+            self._name_inputs(error, receiver, args, named)
+            raise
+        return self._outputs(program, call.leaves, receiver, args, named)
+
+    def _outputs(
+        self,
+        program: JittedProgram,
+        leaves: Sequence[Any],
+        receiver: Any,
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> Any:
+        """The results of a program for the leaves of a call's arguments."""
+        try:
             outputs = program.compiled(
                 *[
-                    argument_of(call.leaves[number], dtype, number)
+                    leaves[number] if dtype is None else argument_of(leaves[number], dtype, number)
                     for number, dtype in program.takes
                 ]
             )
         except SourceError as error:
             self._name_inputs(error, receiver, args, named)
             raise
-        if receiver is None:
-            self._latest = DirectCall.of(call.key[0], program)
-        return unflatten(
-            program.result, list(outputs.values()) if isinstance(outputs, dict) else [outputs]
-        )
+        if isinstance(outputs, dict):
+            return unflatten(program.result, list(outputs.values()))
+        return outputs if program.result == LEAF else unflatten(program.result, [outputs])
 
     def _name_inputs(
         self, error: SourceError, receiver: Any, args: tuple[Any, ...], named: dict[str, Any]
@@ -122,7 +142,8 @@ class Jitted:
             tree = tree, held.tree
             leaves += held.leaves
         kinds = tuple([kind_of(leaf, number) for number, leaf in enumerate(leaves)])
-        return _Call(self, args, named, held, leaves, split, (tree, kinds))
+        plain = None if named or held is not None else arrays_of(args)
+        return _Call(self, args, named, held, leaves, split, (tree, kinds), plain)
 
     def _compile(self, call: _Call) -> JittedProgram:
         with within(self._options["max_compile_seconds"], self._options["max_compile_memory"]):
@@ -171,7 +192,7 @@ class JittedMethod:
 
 class _Call(NamedTuple):
     """A call: the leaves of its arguments, followed from `split` on by those of the method's
-    object, and the cache key of its program.
+    object, and what its program is compiled for; of arrays alone that is also `arrays`.
     """
 
     jitted: Jitted
@@ -180,7 +201,13 @@ class _Call(NamedTuple):
     receiver: Receiver | None
     leaves: list[Any]
     split: int
-    key: tuple[Any, tuple[Any, ...]]
+    compiled_for: tuple[Any, tuple[Any, ...]]
+    arrays: tuple[Any, ...] | None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The cache key of its program."""
+        return self.compiled_for if self.arrays is None else self.arrays
 
     def traced(self) -> Traced:
         """Traces the function. Raises SourceError for arguments that it does not take."""
@@ -188,7 +215,8 @@ class _Call(NamedTuple):
         jitted._arguments.checked(
             self.args if receiver is None else (receiver.owner, *self.args), self.named
         )
-        tree = self.key[0] if receiver is None else self.key[0][0]
+        tree, kinds = self.compiled_for
+        tree = tree if receiver is None else tree[0]
 
         def function(tensors: list[Tensor]) -> Any:
             args, named = unflatten(tree, tensors[:split])
@@ -200,9 +228,7 @@ class _Call(NamedTuple):
             )
 
         return trace(
-            jitted._name,
-            function,
-            [leaf_of(kind, number) for number, kind in enumerate(self.key[1])],
+            jitted._name, function, [leaf_of(kind, number) for number, kind in enumerate(kinds)]
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.dims import static
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate, widened
 from xlac.ir.op import Array, attributes
@@ -24,10 +25,11 @@ def interpret_ranks(
     float64: bool = False,
 ) -> dict[str, Array]:
     """Every output by name. `inputs` and `weights` are arrays by name whose first axes are those of
-    `mesh`, one local array for each rank. With `float64` as `interpret`.
+    `mesh`, one local array for each rank. With `float64` as `interpret`. Raises ValueError where
+    ranks take different ways in a loop or a branch with collectives inside.
     """
     sizes = tuple(size for _, size in mesh)
-    values: dict[Node, tuple[Array, ...]] = {}
+    given: dict[Node, Array] = {}
     for node in graph.nodes():
         if node.op.mnemonic == "param":
             about = attributes(node.op)
@@ -36,21 +38,92 @@ def interpret_ranks(
             wanted = (*sizes, *node.shape)
             if array.shape != wanted:
                 raise ValueError(f"{about['name']!r} is {wanted} with the mesh, got {array.shape}")
-            values[node] = (widened(array, float64),)
-        else:
-            values[node] = _results(node, [values[i] for i in node.inputs], sizes, float64)
-    return {name: values[node][0] for name, node in graph.outputs.items()}
+            given[node] = widened(array, float64)
+    found = _Ranks(sizes, float64).outputs(graph, given)
+    return dict(zip(graph.outputs, found, strict=True))
 
 
-def _results(
-    node: Node, inputs: Sequence[tuple[Array, ...]], sizes: tuple[int, ...], float64: bool
-) -> tuple[Array, ...]:
-    across: Any = getattr(node.op, "across", None)
-    if across is not None:
-        with np.errstate(all="ignore"):
-            return (widened(across(*(results[0] for results in inputs)), float64),)
-    results: list[tuple[Array, ...]] = []
-    for rank in np.ndindex(*sizes):
-        own = [tuple(array[rank] for array in results) for results in inputs]
-        results.append(evaluate(node, own, float64))
-    return tuple(np.stack(one).reshape(*sizes, *one[0].shape) for one in zip(*results, strict=True))
+class _Ranks:
+    """Evaluates graphs on all ranks."""
+
+    def __init__(self, sizes: tuple[int, ...], float64: bool) -> None:
+        self.sizes, self.float64 = sizes, float64
+
+    def outputs(self, graph: Graph, given: Mapping[Node, Array]) -> list[Array]:
+        """The outputs in order, given the arrays of parameters."""
+        values: dict[Node, tuple[Array, ...]] = {n: (array,) for n, array in given.items()}
+        for node in graph.nodes():
+            if node not in values:
+                values[node] = self._results(node, [values[i] for i in node.inputs])
+        return [values[node][0] for node in graph.outputs.values()]
+
+    def _results(self, node: Node, inputs: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
+        across: Any = getattr(node.op, "across", None)
+        if across is not None:
+            with np.errstate(all="ignore"):
+                return (widened(across(*(results[0] for results in inputs)), self.float64),)
+        if any(map(_exchanges, node.op.bodies())):
+            return self._control(node, [results[0] for results in inputs])
+        results: list[tuple[Array, ...]] = []
+        for rank in np.ndindex(*self.sizes):
+            own = [tuple(array[rank] for array in results) for results in inputs]
+            results.append(evaluate(node, own, self.float64))
+        return tuple(self._all(one) for one in zip(*results, strict=True))
+
+    def _all(self, ranks: Sequence[Array]) -> Array:
+        """The arrays of all ranks as one."""
+        return np.stack(ranks).reshape(*self.sizes, *ranks[0].shape)
+
+    def _control(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """A loop, a branch or a call whose bodies exchange values."""
+        op: Any = node.op
+        match op.mnemonic:
+            case "scan":
+                return self._scan(node, inputs)
+            case "while":
+                carry = list(inputs)
+                while self._alike(self._body(op.cond, carry)[0]):
+                    carry = self._body(op.body, carry)
+                return tuple(carry)
+            case "cond":
+                chosen = int(self._alike(inputs[0]))
+                inside = 0 <= chosen < len(op.branches)
+                return tuple(self._body(op.branches[chosen if inside else -1], inputs[1:]))
+            case "call":
+                return tuple(self._body(op.body, inputs))
+        raise ValueError(f"{op.mnemonic} has collectives inside")
+
+    def _body(self, body: Graph, arrays: Sequence[Array]) -> list[Array]:
+        return self.outputs(body, dict(zip(body.inputs, arrays, strict=True)))
+
+    def _alike(self, array: Array) -> Any:
+        """The value that all ranks have. Raises ValueError where it is not one."""
+        first = array.reshape(-1)[0]
+        if not (array == first).all():
+            raise ValueError("ranks take different ways, and exchange values inside")
+        return first
+
+    def _scan(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        op: Any = node.op
+        first, xs, rest = op.parts(inputs)
+        carry, before = list(first), (slice(None),) * len(self.sizes)
+        rows: dict[int, list[Array]] = {}
+        for step in reversed(range(op.length)) if op.reverse else range(op.length):
+            results = self._body(op.body, [*carry, *(x[(*before, step)] for x in xs), *rest])
+            carry = results[: op.carries]
+            rows[step] = results[op.carries :]
+        stacked = [
+            np.stack([rows[step][n] for step in range(op.length)], axis=len(self.sizes))
+            if rows
+            else np.empty((*self.sizes, *static(type.shape)), type.dtype.numpy)
+            for n, type in enumerate(node.results[op.carries :])
+        ]
+        return (*carry, *stacked)
+
+
+def _exchanges(body: Graph) -> bool:
+    """Whether ranks exchange values inside a body."""
+    return any(
+        hasattr(node.op, "across") or any(map(_exchanges, node.op.bodies()))
+        for node in body.nodes()
+    )

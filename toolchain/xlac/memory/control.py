@@ -58,7 +58,7 @@ def control(
                             partition.inner[branch], bound, _outputs(branch, result_places)
                         )
                     )
-            return [Branch(given[0], tuple(blocks))]
+            return [Branch(given[0], tuple(blocks), node.op.alike)]
         case WhileOp():
             return while_loop(planner, node.op, partition, given, result_places)
         case Scan():
@@ -118,7 +118,7 @@ def while_loop(
         known = dict(zip(turn.inputs, carry, strict=True))
         body = iteration(planner, partition.inner[turn], known, carry, [])
         planner.lifetimes.use(flag.slot)
-    return [*steps, While(condition, flag, body)]
+    return [*steps, While(condition, flag, body, op.alike)]
 
 
 def scan(

@@ -8,7 +8,7 @@ from xlac.ops.collective.group import Collective
 from xlac.ranks.program import RankProgram, memory_of
 from xlac.spmd.cost import NetworkLink, seconds, sent
 from xlac.spmd.mesh import Sharding
-from xlac.spmd.model import collectives
+from xlac.spmd.model import collectives, repeats
 from xlac_sdk.support.counts import number_of
 
 
@@ -25,18 +25,19 @@ def tell_ranks(program: RankProgram, link: NetworkLink) -> str:
     ):
         lines += _divided(title, dict(shardings))
     total, time = 0, 0.0
-    found = collectives(plan)
+    found, times = collectives(plan), repeats(plan.graph)
     for node, reason in found:
-        op = node.op
+        op, many = node.op, times[node]
         assert isinstance(op, Collective)
         amount, needed = sent(node), seconds(node, link)
-        total, time = total + amount, time + needed
+        total, time = total + amount * (many or 1), time + needed * (many or 1)
+        often = ", in each turn of a loop" if many is None else f", {many:,} times" * (many != 1)
         lines.append(
             f"{op.mnemonic} over {', '.join(op.axes)}: {node.inputs[0].type}, "
-            f"{amount:,} bytes, {needed * 1e6:.1f} us: {reason}"
+            f"{amount:,} bytes, {needed * 1e6:.1f} us{often}: {reason}"
         )
-    many = f"{len(found)} collective{'s' if len(found) != 1 else ''}"
-    lines.append(f"in all {many}, {total:,} bytes sent by each rank, {time * 1e6:.1f} us")
+    count = f"{len(found)} collective{'s' if len(found) != 1 else ''}"
+    lines.append(f"in all {count}, {total:,} bytes sent by each rank, {time * 1e6:.1f} us")
     needs = memory_of(program)
     lines.append(
         "memory of each rank: "

@@ -43,6 +43,32 @@ class NetworkLink:
         return f"{self.rate / 1e9:g} GB/s, {self.latency * 1e6:g} us"
 
 
+@dataclass(frozen=True, slots=True)
+class RankDevice:
+    """What a rank computes with: operations, and bytes of memory moved, in a second."""
+
+    flops: float = 100e9
+    rate: float = 20e9
+
+    @staticmethod
+    def parse(text: str) -> RankDevice:
+        """`300Tflop/s,2TB/s`. Raises SourceError for other text."""
+        form = r"([\d.]+)\s*([kmgt]?)flop/s\s*,\s*([\d.]+)\s*([kmgt]?)b/s"
+        match = re.fullmatch(form, text.strip(), re.IGNORECASE)
+        try:
+            flops = float(match[1]) * SCALES[match[2].lower()] if match else 0.0
+            rate = float(match[3]) * SCALES[match[4].lower()] if match else 0.0
+        except ValueError:  # such as 1.2.3
+            flops = rate = 0.0
+        if flops <= 0 or rate <= 0:
+            problem = f"'{text}' is no device"
+            raise SourceError(Diagnostic("XL7810", problem, hint="--device 300Tflop/s,2TB/s"))
+        return RankDevice(flops, rate)
+
+    def __str__(self) -> str:
+        return f"{self.flops / 1e9:g} Gflop/s, {self.rate / 1e9:g} GB/s"
+
+
 def sent(node: Node) -> int:
     """Bytes that each rank sends at least, of its part and on behalf of others."""
     op = node.op

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from xlac.ir.graph import Graph, Node
 from xlac.ops.collective.sums import AllReduce
@@ -35,7 +35,18 @@ def merge_sums(graph: Graph, reasons: Reasons) -> tuple[Graph, dict[Node, str]]:
     outputs = {name: new[node] for name, node in graph.outputs.items()}
     whole = Graph(graph.name, tuple(new[i] for i in graph.inputs), outputs)
     there = set(whole.nodes())
+    inside = {n for n in every_node(whole) if n in reasons and n not in there}
+    why |= {n: reasons[n] for n in inside}
+    there |= inside
     return whole, {node: reason for node, reason in why.items() if node in there}
+
+
+def every_node(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph, and of the bodies inside it."""
+    for node in graph.nodes():
+        yield node
+        for body in node.op.bodies():
+            yield from every_node(body)
 
 
 def _merged(node: Node, inputs: tuple[Node, ...]) -> Node | None:

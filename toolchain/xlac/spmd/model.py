@@ -12,11 +12,13 @@ from xlac.model import MeshSection, Model
 from xlac.ops.collective.group import Collective
 from xlac.ops.collective.ranks import AxisIndex
 from xlac.ops.collective.shard import Shard, named
+from xlac.ops.control.control import Scan, While
 from xlac.ops.tensor.leaf import Param, param
 from xlac.passes.expand import ExpandPass
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
+from xlac.spmd.merge_sums import every_node
 from xlac.spmd.mesh import Mesh, Sharding, part_of
 from xlac.spmd.partition import Partitioned, partitioned
 from xlac_sdk.source import Diagnostic, SourceError, Span
@@ -180,7 +182,10 @@ def _check_used(partition: Partitioned, mesh: Mesh) -> None:
         for axis in node.op.axes
     }
     used |= {
-        axis for n in partition.graph.nodes() if isinstance(n.op, AxisIndex) for axis in n.op.axes
+        axis
+        for n in every_node(partition.graph)
+        if isinstance(n.op, AxisIndex)
+        for axis in n.op.axes
     }
     for name, size in mesh.axes:
         if size > 1 and name not in used:
@@ -191,7 +196,7 @@ def _check_used(partition: Partitioned, mesh: Mesh) -> None:
 
 def _check_nodes(graph: Graph, mesh: Mesh) -> None:
     """Raises SourceError for a `shard` node of axes that the mesh lacks, or that do not divide."""
-    for node in graph.nodes():
+    for node in every_node(graph):
         if isinstance(node.op, Shard):
             span = node.origin.span if node.origin else None
             axes = tuple(map(named, node.op.axes))
@@ -210,9 +215,24 @@ def _check_divides(name: str, type: Type, axes: Sharding, mesh: Mesh, span: Span
 
 
 def collectives(partition: Partitioned) -> list[tuple[Node, str]]:
-    """The collectives of a rank's program in order, each with why it is there."""
-    return [
-        (node, partition.reasons[node])
-        for node in partition.graph.nodes()
-        if node in partition.reasons
-    ]
+    """The collectives of a rank's program in order, those inside of loops, too, each with why it is
+    there.
+    """
+    reasons = partition.reasons
+    return [(node, reasons[node]) for node in every_node(partition.graph) if node in reasons]
+
+
+def repeats(graph: Graph, times: int | None = 1) -> dict[Node, int | None]:
+    """How often each collective runs; None inside of a loop of unknown length."""
+    found: dict[Node, int | None] = {}
+    for node in graph.nodes():
+        if isinstance(node.op, Collective):
+            found[node] = times
+        inner = times
+        if isinstance(node.op, While):
+            inner = None
+        elif isinstance(node.op, Scan) and times is not None:
+            inner = times * node.op.length if isinstance(node.op.length, int) else None
+        for body in node.op.bodies():
+            found |= repeats(body, inner)
+    return found

@@ -15,17 +15,21 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
 from xlac.ops.collective.shard import Shard
-from xlac.ops.control.control import Pick
+from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.dynamic import DimSize
+from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.spmd.assignment import Assignment, assigned, sharding_of
+from xlac.spmd.bodies import BodyRequest, LocalBody
+from xlac.spmd.loops import LoopDivider
 from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
 from xlac.spmd.propagate import Shardings, value_of
 from xlac.spmd.reshard import Local, Resharder, describe
-from xlac.spmd.rule import Dims, Factor, Parts, ShardingRule
-
-Assignment = Mapping[Factor, AxisNames]
-"""The mesh axes among which each factor of a node is divided."""
+from xlac.spmd.rows import dearer, own_rows
+from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
+from xlac.spmd.run_time import Rates
+from xlac.spmd.same_ways import check_ways
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,19 +47,25 @@ class Partitioned:
 
 
 def partitioned(
-    graph: Graph, mesh: Mesh, given: Mapping[str, Sharding], links: Sequence[tuple[str, str]] = ()
+    graph: Graph,
+    mesh: Mesh,
+    given: Mapping[str, Sharding],
+    links: Sequence[tuple[str, str]] = (),
+    rates: Rates | None = None,
 ) -> Partitioned:
     """The graph of one rank. `given` has the shardings of parameters by name, which divide their
     sizes; `links` are pairs of a parameter and an output that are divided alike (a state and its
     next value). Composites other than scalar functions are computed whole by every rank: expand
-    them first.
+    them first. Where values may be divided in several ways, that of the least time at `rates` is
+    taken; ranks that run together have the same rates.
     """
     params = {n.op.name: n for n in (*graph.inputs, *graph.nodes()) if isinstance(n.op, Param)}
     pairs = [(params[name], graph.outputs[output]) for name, output in links]
-    partitioner = _Partitioner(graph, Shardings(graph, mesh, given, pairs), mesh)
+    shardings = Shardings(graph, mesh, given, pairs)
+    partitioner = _Partitioner(shardings, mesh, rates or Rates())
     for node in (*graph.inputs, *graph.nodes()):
         partitioner.visit(node)
-    outputs, shardings = {}, {}
+    outputs, divided = {}, {}
     linked = {output: params[name] for name, output in links}
     for name, node in graph.outputs.items():
         value = partitioner.value(node)
@@ -64,17 +74,18 @@ def partitioned(
             wanted = partitioner.value(linked[name]).sharding
         reason = f"output '{name}' is divided as its state"
         outputs[name] = partitioner.resharder.to(value, wanted, reason).node
-        shardings[name] = wanted
+        divided[name] = wanted
     inputs = tuple(partitioner.value(i).node for i in graph.inputs)
     known = {name: partitioner.value(node).sharding for name, node in params.items()}
     weights = {n: s for n, s in known.items() if params[n] not in set(graph.inputs)}
     merged, reasons = merge_sums(Graph(graph.name, inputs, outputs), partitioner.resharder.reasons)
+    check_ways(merged, known)
     return Partitioned(
         merged,
         mesh,
         {n: s for n, s in known.items() if n not in weights},
         weights,
-        shardings,
+        divided,
         reasons,
     )
 
@@ -82,8 +93,11 @@ def partitioned(
 class _Partitioner:
     """Rewrites nodes in order; `locals` has what a rank holds of every value."""
 
-    def __init__(self, graph: Graph, shardings: Shardings, mesh: Mesh) -> None:
-        self.shardings, self.mesh = shardings, mesh
+    def __init__(
+        self, shardings: Shardings, mesh: Mesh, rates: Rates, inside: bool = False
+    ) -> None:
+        """`inside`: of a body, whose parameters may have anything in their padding."""
+        self.shardings, self.mesh, self.rates, self.inside = shardings, mesh, rates, inside
         self.resharder = Resharder(mesh)
         self.locals: dict[tuple[Node, int], Local] = {}
 
@@ -98,7 +112,8 @@ class _Partitioner:
         sharding = self.shardings.of((node, 0)) if len(node.results) == 1 else ()
         op = node.op
         if isinstance(op, Param):
-            state = op.kind == "state"  # whose padding is what the last call left
+            # the padding of a state is what the last call left
+            state = self.inside or op.kind == "state"
             dirty = self._uneven(node.shape, sharding) if state else frozenset()
             self.locals[node, 0] = Local(self._param(node, sharding), node.shape, sharding, dirty)
         elif isinstance(op, Shard):
@@ -108,8 +123,57 @@ class _Partitioner:
         elif isinstance(op, DimSize) and isinstance(size := node.inputs[0].shape[op.axis], int):
             known = Node.of(Const(np.asarray(size, np.int32)), origin=node.origin)
             self.locals[node, 0] = Local(known, (), ())  # the whole's; no value need be gathered
+        elif isinstance(op, Call | Cond | Scan | While):
+            self._control(node)
         else:
             self._compute(node)
+
+    def _control(self, node: Node) -> None:
+        """A loop, a branch or a call: as its axes permit, or with collectives inside."""
+        rule = self.shardings.rules[node]
+        axes = self._assigned(node, rule)
+        divider = LoopDivider(self.resharder, self.rates, self._body, not self.inside)
+        found = divider.divided(
+            node,
+            [self.value(i) for i in node.inputs],
+            tuple(sharding_of(dims, axes) for dims in rule.operands),
+            [self.shardings.of((node, n)) for n in range(len(node.results))],
+            lambda: self._local(node, rule, axes),
+        )
+        if found is None:
+            self._compute(node)
+            return
+        for number, value in enumerate(found):
+            self.locals[node, number] = value
+
+    def _body(self, graph: Graph, asked: BodyRequest) -> LocalBody:
+        """A body for one rank."""
+        outputs = list(graph.outputs.values())
+        hints = {value_of(i): s for i, s in zip(graph.inputs, asked.takes, strict=True)}
+        for node, sharding in zip(outputs, asked.gives, strict=False):
+            hints.setdefault(value_of(node), sharding)
+        links = [(graph.inputs[i], outputs[o]) for i, o in asked.links]
+        fixed = graph.inputs if asked.fixed else ()
+        shardings = Shardings(graph, self.mesh, {}, links, hints, fixed)
+        inner = _Partitioner(shardings, self.mesh, self.rates, inside=True)
+        for node in (*graph.inputs, *graph.nodes()):
+            inner.visit(node)
+        takes = tuple(inner.value(i).sharding for i in graph.inputs)
+        gives = [inner.value(node) for node in outputs]
+        reason = "what is carried is divided alike in each step"
+        for i, o in asked.links:
+            gives[o] = inner.resharder.to(gives[o], takes[i], reason)
+        if asked.wanted is not None:
+            reason = "all branches give it so"
+            pairs = zip(gives, asked.wanted, strict=True)
+            gives = [inner.resharder.to(value, sharding, reason) for value, sharding in pairs]
+        for _, o in asked.links:  # the next step may find anything in the padding
+            own = self._uneven(gives[o].shape, gives[o].sharding)
+            gives[o] = replace(gives[o], dirty=own)
+        made = dict(zip(graph.outputs, (value.node for value in gives), strict=True))
+        inputs = tuple(inner.value(i).node for i in graph.inputs)
+        merged, reasons = merge_sums(Graph(graph.name, inputs, made), inner.resharder.reasons)
+        return LocalBody(merged, takes, tuple(gives), reasons)
 
     def _param(self, node: Node, sharding: Sharding) -> Node:
         op = node.op
@@ -124,6 +188,26 @@ class _Partitioner:
         rule = self.shardings.rules[node]
         axes = self._assigned(node, rule)
         what = describe(node.origin, node.op.mnemonic)
+        local = self._local(node, rule, axes)
+        partial = self._partial(rule, axes)
+        for number, dims in enumerate(rule.results):
+            own = (
+                local
+                if len(node.results) == 1
+                else Node(Pick(number), (local,), local.results[number], node.origin)
+            )
+            shape, sharding = node.results[number].shape, sharding_of(dims, axes)
+            dirty = self._uneven(shape, sharding)
+            value = Local(self._counted(node, own, dims, axes), shape, sharding, dirty)
+            for combine, names in partial.items():
+                along = f"{what} combines its parts along {', '.join(names)}"
+                wanted = self.shardings.of((node, number))
+                value = self.resharder.total(value, names, combine, wanted, along)
+            self.locals[node, number] = value
+
+    def _local(self, node: Node, rule: ShardingRule, axes: Assignment) -> Node:
+        """A node of one rank, with its parts of the operands."""
+        what = describe(node.origin, node.op.mnemonic)
         inputs = [
             self._operand(self.value(i), rule, dims, axes, f"{what} needs its operand so")
             for i, dims in zip(node.inputs, rule.operands, strict=True)
@@ -132,22 +216,13 @@ class _Partitioner:
         def parts(factor: Factor | None) -> int:
             return 1 if factor is None else self.mesh.parts(axes.get(factor, ()))
 
-        local = self._local_node(node, rule, parts, inputs)
-        partial = self._partial(rule, axes)
-        for number, dims in enumerate(rule.results):
-            own = (
-                local
-                if len(node.results) == 1
-                else Node(Pick(number), (local,), local.results[number], node.origin)
-            )
-            shape, sharding = node.results[number].shape, _sharding(dims, axes)
-            dirty = self._uneven(shape, sharding)
-            value = Local(self._counted(node, own, dims, axes), shape, sharding, dirty)
-            for combine, names in partial.items():
-                along = f"{what} combines its parts along {', '.join(names)}"
-                wanted = self.shardings.of((node, number))
-                value = self.resharder.total(value, names, combine, wanted, along)
-            self.locals[node, number] = value
+        op = rule.local(parts)
+        rows = {axis: names for axis, f in rule.rows.items() if (names := axes.get(f))}
+        if rows:
+            return own_rows(node, op, inputs, rows, self.resharder)
+        if op is node.op and tuple(inputs) == node.inputs:
+            return node
+        return Node.of(op, *inputs, origin=node.origin)
 
     def _uneven(self, shape: Sequence[Dim], sharding: Sharding) -> frozenset[int]:
         """The axes that have no equal parts, so that the last parts end in padding."""
@@ -158,17 +233,11 @@ class _Partitioner:
         self, value: Local, rule: ShardingRule, dims: Dims, axes: Assignment, reason: str
     ) -> Node:
         """A rank's part of an operand. The padding of axes that are combined is masked."""
-        own = self.resharder.to(value, _sharding(dims, axes), reason)
+        own = self.resharder.to(value, sharding_of(dims, axes), reason)
         for axis, factor in enumerate(dims):
             if factor is not None and factor in rule.combine:
                 own = replace(own, node=self.resharder.masked(own, axis, rule.combine[factor]))
         return own.node
-
-    def _local_node(self, node: Node, rule: ShardingRule, parts: Parts, inputs: list[Node]) -> Node:
-        op = rule.local(parts)
-        if op is node.op and tuple(inputs) == node.inputs:
-            return node
-        return Node.of(op, *inputs, origin=node.origin)
 
     def _counted(self, node: Node, local: Node, dims: Dims, axes: Assignment) -> Node:
         """A part of a count begins where the rank's part does."""
@@ -190,36 +259,18 @@ class _Partitioner:
         return partial
 
     def _assigned(self, node: Node, rule: ShardingRule) -> dict[Factor, AxisNames]:
-        """The mesh axes of each factor: as the result is to be divided, else as the operands are.
+        """The mesh axes of each factor."""
+        operands = [self.value(i).sharding for i in node.inputs]
+        results = [self.shardings.of((node, n)) for n in range(len(node.results))]
+        return assigned(rule, operands, results, self.mesh, self._gathered(node, rule))
 
-        A mesh axis divides one factor of a node at most. Where it divides a sum in all operands,
-        they stay where they are: the partial sums are combined.
-        """
-        said: dict[Factor, list[AxisNames]] = {f: [] for f in rule.combine}
-        for i, dims in zip(node.inputs, rule.operands, strict=True):
-            _note(said, dims, self.value(i).sharding)
-        said = {f: s for f, s in said.items() if f in rule.combine and s and len(set(s)) == 1}
-        for number, dims in enumerate(rule.results):
-            _note(said, dims, self.shardings.of((node, number)))
-        for i, dims in zip(node.inputs, rule.operands, strict=True):
-            _note(said, dims, self.value(i).sharding)
-        axes: dict[Factor, AxisNames] = {}
-        used: set[str] = set()
-        for factor, options in said.items():
-            for names in options:
-                fits = rule.fits(factor, self.mesh.parts(names))
-                if names and fits and not used & set(names):
-                    axes[factor] = names
-                    used |= set(names)
-                    break
-        return axes
-
-
-def _note(said: dict[Factor, list[AxisNames]], dims: Dims, sharding: Sharding) -> None:
-    for factor, names in zip(dims, sharding, strict=True):
-        if factor is not None:
-            said.setdefault(factor, []).append(names)
-
-
-def _sharding(dims: Dims, axes: Assignment) -> Sharding:
-    return tuple(() if factor is None else axes.get(factor, ()) for factor in dims)
+    def _gathered(self, node: Node, rule: ShardingRule) -> set[Factor]:
+        """The rows of a table that is better gathered than read in parts."""
+        if not isinstance(node.op, Gather):
+            return set()
+        table, wanted = self.value(node.inputs[0]), self.shardings.of((node, 0))
+        return {
+            factor
+            for axis, factor in rule.rows.items()
+            if table.sharding[axis] and dearer(node, table, axis, wanted, self.mesh, self.rates)
+        }

@@ -4,15 +4,15 @@ the rules of operations, forwards and backwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xlac.ir.graph import Graph, Node
 from xlac.ops.collective.shard import Shard, named
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Param
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding
-from xlac.spmd.rule import Dims, Factor, ShardingRule
-from xlac.spmd.rules import rule_of
+from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
+from xlac.spmd.rules.table import rule_of
 
 Value = tuple[Node, int]
 """A result of a node, by its number."""
@@ -34,13 +34,16 @@ class Shardings:
         mesh: Mesh,
         given: Mapping[str, Sharding],
         links: Sequence[tuple[Node, Node]],
+        hints: Mapping[Value, Sharding] | None = None,
+        fixed: Iterable[Node] = (),
     ) -> None:
         """`given` has the shardings of parameters by name; they are fixed, as are those of `shard`
         nodes. `links` are pairs of nodes that are divided alike, as a state and its next value.
+        `hints` are shardings to begin with; those of the nodes `fixed` stay.
         """
         self.mesh, self.links = mesh, links
         self.rules: dict[Node, ShardingRule] = {}
-        self.fixed: set[Value] = set()
+        self.fixed: set[Value] = {(node, 0) for node in fixed}
         self.known: dict[Value, list[AxisNames]] = {}
         self.order = [n for n in graph.nodes() if not isinstance(n.op, Pick)]
         self.order += [n for n in graph.inputs if n not in set(self.order)]
@@ -48,6 +51,8 @@ class Shardings:
             self.rules[node] = rule_of(node)
             for number, result in enumerate(node.results):
                 self.known[node, number] = [()] * result.rank
+        for value, sharding in (hints or {}).items():
+            self._hint(value, sharding)
         for node in self.order:
             self._seed(node, given)
         for _ in range(ROUNDS):
@@ -57,6 +62,14 @@ class Shardings:
     def of(self, value: Value) -> Sharding:
         """The sharding of a value."""
         return tuple(self.known[value])
+
+    def _hint(self, value: Value, sharding: Sharding) -> None:
+        """Takes what is said of the axes that nothing else is said of."""
+        self.known.setdefault(value, [()] * len(sharding))
+        for axis, names in enumerate(sharding):
+            taken = {name for used in self.known[value] for name in used}
+            if names and not self.known[value][axis] and not taken & set(names):
+                self.known[value][axis] = names
 
     def _seed(self, node: Node, given: Mapping[str, Sharding]) -> None:
         said: Sharding | None = None

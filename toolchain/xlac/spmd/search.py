@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
-from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Elementwise
+from xlac.ir.graph import Node
 from xlac.model import MeshSection, Model, SaidSharding
-from xlac.ops.collective.group import Collective
-from xlac.ops.cost import cost, nbytes
+from xlac.ops.cost import nbytes
 from xlac.ops.tensor.leaf import Param
 from xlac.placement.places import refuse_places
-from xlac.spmd.cost import SCALES, NetworkLink, seconds
+from xlac.spmd.cost import NetworkLink, RankDevice, seconds
 from xlac.spmd.mesh import Mesh, Sharding
 from xlac.spmd.model import DATA, expanded, of_rank
 from xlac.spmd.partition import Partitioned
+from xlac.spmd.run_time import Rates, computing
 from xlac.spmd.step_time import StepTime, step_time
 from xlac_sdk.source import Diagnostic, SourceError
 from xlac_sdk.target import Target
@@ -32,32 +31,6 @@ from xlac_sdk.target import Target
 AXES = (DATA, "model")  # of a mesh where a model names none
 GROUPS = 12  # of weights that are tried, the largest
 OPTIMIZER = "optimizer."  # its state is divided as the weights are
-
-
-@dataclass(frozen=True, slots=True)
-class RankDevice:
-    """What a rank computes with: operations, and bytes of memory moved, in a second."""
-
-    flops: float = 100e9
-    rate: float = 20e9
-
-    @staticmethod
-    def parse(text: str) -> RankDevice:
-        """`300Tflop/s,2TB/s`. Raises SourceError for other text."""
-        form = r"([\d.]+)\s*([kmgt]?)flop/s\s*,\s*([\d.]+)\s*([kmgt]?)b/s"
-        match = re.fullmatch(form, text.strip(), re.IGNORECASE)
-        try:
-            flops = float(match[1]) * SCALES[match[2].lower()] if match else 0.0
-            rate = float(match[3]) * SCALES[match[4].lower()] if match else 0.0
-        except ValueError:  # such as 1.2.3
-            flops = rate = 0.0
-        if flops <= 0 or rate <= 0:
-            problem = f"'{text}' is no device"
-            raise SourceError(Diagnostic("XL7810", problem, hint="--device 300Tflop/s,2TB/s"))
-        return RankDevice(flops, rate)
-
-    def __str__(self) -> str:
-        return f"{self.flops / 1e9:g} Gflop/s, {self.rate / 1e9:g} GB/s"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +79,9 @@ class PlanSearch:
 
     def alone(self, model: Model) -> float:
         """The time of a step in one process."""
-        return sum(computing(expanded(model.graph, self.target), self.device).values())
+        return sum(
+            computing(expanded(model.graph, self.target), Rates(self.link, self.device)).values()
+        )
 
     def _best(self, model: Model, mesh: Mesh) -> MeshPlan | None:
         """The best plan of a mesh; None where none divides along all of its axes."""
@@ -133,7 +108,8 @@ class PlanSearch:
             _, made = of_rank(own, mesh, 0, self.target)
         except SourceError:  # ranks along an axis would do the same work
             return None
-        compute = computing(made.graph, self.device)
+        rates = Rates(self.link, self.device)
+        compute = computing(made.graph, rates)
         time = step_time(made.graph, compute, partial(seconds, link=self.link))
         return MeshPlan(own, mesh, chosen, time, kept(made))
 
@@ -192,24 +168,6 @@ def _options(group: Sequence[Node], mesh: Mesh) -> Iterator[dict[str, Sharding]]
                 rank = group[0].type.rank
                 sharding = tuple((name,) if a == axis else () for a in range(rank))
                 yield {n.op.name: sharding for n in group if isinstance(n.op, Param)}
-
-
-def computing(graph: Graph, device: RankDevice) -> dict[Node, float]:
-    """The least time that a device needs for each operation, by its arithmetic or its memory.
-    Element-wise operations are fused, so they move no bytes; parameters and results are moved once,
-    by all operations in proportion to their times.
-    """
-    times: dict[Node, float] = {}
-    for node in graph.nodes():
-        if isinstance(node.op, Collective):
-            continue
-        needs = cost(node)
-        moved = 0 if isinstance(node.op, Elementwise) else needs.read + needs.written
-        times[node] = max(needs.flops / device.flops, moved / device.rate)
-    ends = [*graph.inputs, *graph.outputs.values()]
-    moving = sum(nbytes(t) for node in ends for t in node.results) / device.rate
-    total = sum(times.values())
-    return {node: time * (1 + moving / total) for node, time in times.items()} if total else times
 
 
 def kept(made: Partitioned) -> int:

@@ -65,8 +65,8 @@ def command(
     from xlac.cli.models import open_model
     from xlac.memory.limit import parse
     from xlac.ranks.plans import lowered_plans, tell_plans
-    from xlac.spmd.cost import NetworkLink
-    from xlac.spmd.search import PlanSearch, RankDevice
+    from xlac.spmd.cost import NetworkLink, RankDevice
+    from xlac.spmd.search import PlanSearch
     from xlac_sdk.host.registry import find
 
     choice = chosen(spec, **options)

@@ -64,6 +64,8 @@ def _nest(job: Job, survey: Survey, seams: bool, streaming: bool, target: Target
     each, (*around, inner) = operations(survey), loops
     lanes = lanes_for(target, survey.dtypes, inner.extent)
     unroll, join = unroll_for(target, survey.statements, survey.flops), joins(target, survey.flops)
+    if target.vector_registers and len(job.stores) * unroll > target.vector_registers:
+        unroll, join = 1, False  # as many values at least are alive before the first is stored
     if not around and _few(inner.extent, seams):
         lanes, unroll, join = 1, size_hint(inner.extent), False
     blocks = _blocks(job, survey, loops, min(lanes, TURNED), target)

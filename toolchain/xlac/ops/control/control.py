@@ -37,11 +37,15 @@ class Pick(Op):
 
 @declare
 class Cond(Op):
-    """Runs the branch that a number names, out of range the last. All give the same types."""
+    """Runs the branch that a number names, out of range the last. All give the same types.
+
+    `alike`: all ranks of a mesh take the same branch, so collectives may be inside.
+    """
 
     mnemonic = "cond"
     operands = ("index", "*args")
     branches: tuple[Graph, ...] = ()
+    alike: bool = False
 
     def infer(self, *types: Type) -> Types:
         index, *args = types
@@ -71,12 +75,16 @@ class Cond(Op):
 
 @declare
 class While(Op):
-    """Runs `body` on the carried values as long as `cond` of them is true."""
+    """Runs `body` on the carried values as long as `cond` of them is true.
+
+    `alike`: all ranks of a mesh take as many steps, so collectives may be inside.
+    """
 
     mnemonic = "while"
     operands = ("*carry",)
     cond: Graph | None = None
     body: Graph | None = None
+    alike: bool = False
 
     def infer(self, *types: Type) -> Types:
         if self.cond is None or self.body is None:

@@ -11,9 +11,9 @@ from xlac.ir.op import Array, Sample, ShapeError, declare
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.linalg.matrices import Ints
+from xlac.ops.transforms.complex_parts import multiplied, whole
 from xlac.ops.transforms.fft import Transform, complex_of
 from xlac.ops.transforms.real_fft import Irfft, Rfft
-from xlac.ops.transforms.stages import multiplied
 from xlac_sdk.dtypes import DType
 
 
@@ -47,44 +47,39 @@ class Dct(Transform):
         (x,) = inputs
         if x.type.size == 0:
             return x
-        columns = self.columns(x)
-        return self.restored(
-            (self._second if self.form == 2 else self._third)(columns, self.along(x.type)), x.type
-        )
+        change = self._second if self.form == 2 else self._third
+        return self.restored(change(self.lines(x), self.along(x.type)), x.type)
 
     def _second(self, x: Node, size: int) -> Node:
         """By the transform V of the even elements followed by the odd ones, reversed (Makhoul):
         with V rotated by a quarter of a step, y[k] is twice its real part and y[n-k] minus twice
         its imaginary part.
         """
-        odd = build.apply1("flip", build.cut(x, 0, 1, size, 2), axis=0)
-        ordered = build.concat([build.cut(x, 0, 0, size, 2), odd], 0)
-        parts = Node.of(Rfft(0), ordered)
+        odd = build.apply1("flip", build.cut(x, 1, 1, size, 2), axis=1)
+        ordered = build.concat([build.cut(x, 1, 0, size, 2), odd], 1)
+        parts = Node.of(Rfft(1), ordered)
         angle = -np.pi / (2 * size) * np.arange(size // 2 + 1)[:, None]
         share = np.full((size // 2 + 1, 1), np.sqrt(2 / size) if self.ortho else 2.0)
         share[0] *= np.sqrt(0.5) if self.ortho else 1.0
-        real, imaginary = multiplied(
-            pick(parts, 0), pick(parts, 1), share * np.cos(angle), share * np.sin(angle)
-        )
-        last = build.cut(build.apply1("neg", imaginary), 0, 1, (size + 1) // 2)
-        return build.concat([real, build.apply1("flip", last, axis=0)], 0)
+        turned = multiplied((pick(parts, 0), pick(parts, 1)), share * np.exp(1j * angle))
+        real, imaginary = whole(turned)
+        last = build.cut(build.apply1("neg", imaginary), 1, 1, (size + 1) // 2)
+        return build.concat([real, build.apply1("flip", last, axis=1)], 1)
 
     def _third(self, x: Node, size: int) -> Node:
         """The inverse of `_second`, step by step."""
         half = size // 2 + 1
         padded = build.pad(
-            build.apply1("flip", build.cut(x, 0, 1, size), axis=0), 0.0, (1, 0), (0, 0)
+            build.apply1("flip", build.cut(x, 1, 1, size), axis=1), 0.0, (0, 1, 0), (0, 0, 0)
         )
-        later = build.apply1("neg", build.cut(padded, 0, 0, half))
+        later = build.apply1("neg", build.cut(padded, 1, 0, half))
         angle = np.pi / (2 * size) * np.arange(half)[:, None]
         share = np.full((half, 1), np.sqrt(size / 2) if self.ortho else float(size))
         share[0] *= np.sqrt(2.0) if self.ortho else 1.0
-        parts = multiplied(
-            build.cut(x, 0, 0, half), later, share * np.cos(angle), share * np.sin(angle)
-        )
-        ordered = Node.of(Irfft(size, 0), *parts)
-        odd = build.apply1("flip", build.cut(ordered, 0, (size + 1) // 2, size), axis=0)
-        return _interleaved(build.cut(ordered, 0, 0, (size + 1) // 2), odd)
+        parts = multiplied((build.cut(x, 1, 0, half), later), share * np.exp(1j * angle))
+        ordered = Node.of(Irfft(size, 1), *whole(parts))
+        odd = build.apply1("flip", build.cut(ordered, 1, (size + 1) // 2, size), axis=1)
+        return _interleaved(build.cut(ordered, 1, 0, (size + 1) // 2), odd)
 
     def evaluate(self, *arrays: Array) -> Array:
         if 0 in arrays[0].shape:
@@ -122,13 +117,13 @@ class Dct(Transform):
 
 
 def _interleaved(even: Node, odd: Node) -> Node:
-    """Interleaves rows of two tensors; the first may have one more."""
-    count, batch = odd.shape
+    """Interleaves elements of lines of two tensors; the first may have one more."""
+    lines, count, after = odd.shape
     assert isinstance(count, int)
     pairs = build.concat(
-        [build.reshape(p, (count, 1, batch)) for p in (build.cut(even, 0, 0, count), odd)], 1
+        [build.reshape(p, (lines, count, 1, after)) for p in (build.cut(even, 1, 0, count), odd)], 2
     )
-    joined = build.reshape(pairs, (2 * count, batch))
+    joined = build.reshape(pairs, (lines, 2 * count, after))
     if even.shape == odd.shape:
         return joined
-    return build.concat([joined, build.cut(even, 0, count, count + 1)], 0)
+    return build.concat([joined, build.cut(even, 1, count, count + 1)], 1)

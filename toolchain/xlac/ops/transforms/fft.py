@@ -16,7 +16,9 @@ from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.checks import check_dtype, check_table
 from xlac.ops.linalg.matrices import WIDE, Ints
-from xlac.ops.transforms.stages import PRIME, DftForm, parts_of, radices, stacked, transformed
+from xlac.ops.transforms.complex_parts import whole
+from xlac.ops.transforms.radices import PRIME, radices
+from xlac.ops.transforms.stages import DftForm, transformed
 from xlac_sdk.dtypes import DType
 
 UNDEFINED: ContextVar[float] = ContextVar("undefined", default=np.nan)
@@ -49,7 +51,7 @@ class Transform(Composite):
     def counted(self, size: int, x: Type) -> None:
         """Raises ShapeError for a size whose tables would be too large."""
         check_table(self.mnemonic, size, x)
-        if radices(size)[0] > PRIME:
+        if max(radices(size), default=1) > PRIME:
             check_table(self.mnemonic, 8 * size, x)
 
     def resized(self, x: Type, size: int) -> Type:
@@ -71,21 +73,16 @@ class Transform(Composite):
         lost = self.undefined(*arrays)
         return np.where(lost, results.dtype.type(UNDEFINED.get()), results)
 
-    def columns(self, x: Node) -> Node:
-        """x as (elements of the axis, all others)."""
+    def lines(self, x: Node) -> Node:
+        """x as (axes before, elements of the axis, axes after)."""
         axis = normal_axis(self.axis, x.type.rank)
         before, after = volume(x.shape[:axis]), volume(x.shape[axis + 1 :])
-        size = x.shape[axis]
-        split = build.transpose(build.reshape(x, (before, size, after)), (1, 0, 2))
-        return build.reshape(split, (size, before * after))
+        return build.reshape(x, (before, x.shape[axis], after))
 
     def restored(self, x: Node, like: Type) -> Node:
-        """The inverse of `columns`: a tensor of the shape of `like` but for the axis."""
+        """The inverse of `lines`: a tensor of the shape of `like` but for the axis."""
         axis = normal_axis(self.axis, like.rank)
-        before, after = volume(like.shape[:axis]), volume(like.shape[axis + 1 :])
-        size = x.shape[0]
-        split = build.transpose(build.reshape(x, (size, before, after)), (1, 0, 2))
-        return build.reshape(split, (*like.shape[:axis], size, *like.shape[axis + 1 :]))
+        return build.reshape(x, (*like.shape[:axis], x.shape[1], *like.shape[axis + 1 :]))
 
 
 @declare
@@ -141,8 +138,8 @@ class Fft(Transform):
             return real, imaginary
         size = self.along(real.type)
         way = DftForm(self.inverse, 1 / size if self.inverse else 1.0)
-        x = stacked(self.columns(real), self.columns(imaginary), axis=0)
-        return tuple(self.restored(p, real.type) for p in parts_of(transformed(x, way), axis=0))
+        parts = transformed((self.lines(real), self.lines(imaginary)), way)
+        return tuple(self.restored(part, real.type) for part in whole(parts))
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         if 0 in arrays[0].shape:

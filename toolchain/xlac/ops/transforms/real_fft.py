@@ -11,12 +11,13 @@ from xlac.ir.op import Array, Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type, Types
 from xlac.ops import build
 from xlac.ops.linalg.matrices import Ints
+from xlac.ops.transforms.complex_parts import multiplied, plus, stacked, times_i, whole
 from xlac.ops.transforms.fft import Transform, complex_of
-from xlac.ops.transforms.stages import DftForm, multiplied, parts_of, stacked, transformed
+from xlac.ops.transforms.stages import DftForm, transformed
 from xlac_sdk.dtypes import DType
 
-LINE = 64
-"""Real numbers up to which a line is a product with one matrix: lines are transposed for stages."""
+LINE = 32
+"""Real numbers up to which a line is a product with one matrix."""
 
 
 def _product(x: Node, matrix: Array, axis: int) -> Node:
@@ -29,8 +30,8 @@ def _product(x: Node, matrix: Array, axis: int) -> Node:
 
 
 def _reversed(x: Node, start: int, stop: int) -> Node:
-    """Rows `start` to `stop` of x in reverse order."""
-    return build.apply1("flip", build.cut(x, 0, start, stop), axis=0)
+    """Elements `start` to `stop` of lines in reverse order."""
+    return build.apply1("flip", build.cut(x, 1, start, stop), axis=1)
 
 
 def _zeros(*types: Type) -> tuple[Node, ...]:
@@ -77,36 +78,33 @@ class Rfft(Transform):
             angle = DftForm(False).angles(np.outer(np.arange(size), np.arange(half)), size)
             return tuple(_product(x, part, self.axis) for part in (np.cos(angle), np.sin(angle)))
         if size % 2 or size <= 4:
-            columns = self.columns(x)
-            whole = transformed(build.reshape(columns, (1, *columns.shape)), DftForm(False))
-            parts = [build.cut(p, 0, 0, half) for p in parts_of(whole, axis=0)]
+            spectrum = whole(transformed((self.lines(x), None), DftForm(False)))
+            parts = tuple(build.cut(part, 1, 0, half) for part in spectrum)
         else:
             parts = self._of_pairs(x)
-        return tuple(self.restored(p, x.type) for p in parts)
+        return tuple(self.restored(part, x.type) for part in parts)
 
-    def _of_pairs(self, x: Node) -> list[Node]:
+    def _of_pairs(self, x: Node) -> tuple[Node, ...]:
         """An even number n of real numbers as n/2 complex ones: with z[j] = x[2j] + i x[2j+1] and
         Z its transform, the transforms of the even and of the odd ones are
         E = (Z[k] + conj Z[-k]) / 2 and O = (Z[k] - conj Z[-k]) / 2i, and X[k] = E + O exp(-2πik/n).
         """
-        size, axis = self.along(x.type), normal_axis(self.axis, x.type.rank)
-        pairs = [self.columns(build.cut(x, axis, first, size, 2)) for first in (0, 1)]
-        spectrum = transformed(stacked(pairs[0], pairs[1], axis=0), DftForm(False))
-        real, imaginary = parts_of(spectrum, axis=0)
-        ends = [build.cut(p, 0, 0, 1) for p in (real, imaginary)]
-        here = [build.concat([p, e], 0) for p, e in zip((real, imaginary), ends, strict=True)]
-        there = [build.apply1("flip", p, axis=0) for p in here]
-        even = (
-            build.mul(build.add(here[0], there[0]), 0.5),
-            build.mul(build.sub(here[1], there[1]), 0.5),
+        size, lines = self.along(x.type), self.lines(x)
+        pairs = build.cut(lines, 1, 0, size, 2), build.cut(lines, 1, 1, size, 2)
+        spectrum = whole(transformed(pairs, DftForm(False, 0.5)))
+        first = [build.cut(part, 1, 0, 1) for part in spectrum]
+        here = [build.cut(part, 1, 1, size // 2) for part in spectrum]
+        there = [build.apply1("flip", part, axis=1) for part in here]
+        even = build.add(here[0], there[0]), build.sub(here[1], there[1])
+        odd = build.add(here[1], there[1]), build.sub(there[0], here[0])
+        angle = -2 * np.pi / size * np.arange(1, size // 2)[:, None]
+        inner = whole(plus(even, multiplied(odd, np.exp(1j * angle))))
+        zeros = build.like(0.0, first[0])
+        ends = [build.mul(end, 2.0) for end in (build.add(*first), build.sub(*first))]
+        return (
+            build.concat([ends[0], inner[0], ends[1]], 1),
+            build.concat([zeros, inner[1], zeros], 1),
         )
-        odd = (
-            build.mul(build.add(here[1], there[1]), 0.5),
-            build.mul(build.sub(there[0], here[0]), 0.5),
-        )
-        angle = -2 * np.pi / size * np.arange(size // 2 + 1)[:, None]
-        turned = multiplied(odd[0], odd[1], np.cos(angle), np.sin(angle))
-        return [build.add(e, t) for e, t in zip(even, turned, strict=True)]
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         spectrum = np.fft.rfft(arrays[0], axis=self.axis)
@@ -159,12 +157,11 @@ class Irfft(Transform):
             return _zeros(self.resized(real.type, self.length))[0]
         if self.length <= LINE:
             return self._lines(real, imaginary)
-        parts = self.columns(real), self._without_ends(self.columns(imaginary))
+        parts = self.lines(real), self._without_ends(self.lines(imaginary))
         if self.length % 2 or self.length <= 4:
             return self.restored(self._whole(*parts), real.type)
-        even, odd = (self.restored(p, real.type) for p in self._pairs(*parts))
-        axis = normal_axis(self.axis, real.type.rank)
-        joined = stacked(even, odd, axis=axis + 1)
+        even, odd = self._pairs(*parts)
+        joined = stacked(even, odd, axis=2)
         return build.reshape(joined, self.resized(real.type, self.length).shape)
 
     def _lines(self, real: Node, imaginary: Node) -> Node:
@@ -187,7 +184,7 @@ class Irfft(Transform):
 
     def _without_ends(self, imaginary: Node) -> Node:
         """The imaginary parts with zeros where they are not read."""
-        number = build.iota(imaginary.shape, 0)
+        number = build.iota(imaginary.shape, 1)
         end = build.compare(number, "eq", 0)
         if self.length % 2 == 0:
             end = build.apply1("or", end, build.compare(number, "eq", self.length // 2))
@@ -195,9 +192,8 @@ class Irfft(Transform):
 
     def _whole(self, real: Node, imaginary: Node) -> Node:
         """The inverse transform of the complete spectrum."""
-        x = stacked(*mirrored(real, imaginary, 0, self.length), axis=0)
-        parts = transformed(x, DftForm(True, 1 / self.length), parts=1)
-        return build.reshape(parts, parts.shape[1:])
+        spectrum = mirrored(real, imaginary, 1, self.length)
+        return whole(transformed(spectrum, DftForm(True, 1 / self.length)))[0]
 
     def _pairs(self, real: Node, imaginary: Node) -> tuple[Node, Node]:
         """The inverse of `Rfft._of_pairs`: Z[k] = E + i O with E = X[k] + conj X[n/2-k] and
@@ -205,14 +201,13 @@ class Irfft(Transform):
         are the even elements and the imaginary ones the odd.
         """
         half = self.length // 2
-        here = [build.cut(p, 0, 0, half) for p in (real, imaginary)]
+        here = [build.cut(p, 1, 0, half) for p in (real, imaginary)]
         there = [_reversed(p, 1, half + 1) for p in (real, imaginary)]
         even = build.add(here[0], there[0]), build.sub(here[1], there[1])
         odd = build.sub(here[0], there[0]), build.add(here[1], there[1])
         angle = 2 * np.pi / self.length * np.arange(half)[:, None]
-        turned = multiplied(odd[0], odd[1], np.cos(angle), np.sin(angle))
-        x = stacked(build.sub(even[0], turned[1]), build.add(even[1], turned[0]), axis=0)
-        return parts_of(transformed(x, DftForm(True, 1 / self.length)), axis=0)
+        x = plus(even, times_i(multiplied(odd, np.exp(1j * angle))))
+        return whole(transformed(x, DftForm(True, 1 / self.length)))
 
     def read(self, *arrays: Array) -> Sequence[Array]:
         imaginary = np.moveaxis(arrays[1].copy(), self.axis, 0)

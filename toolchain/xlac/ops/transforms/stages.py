@@ -1,19 +1,22 @@
-"""The discrete Fourier transform in stages, each a product with a small matrix.
+"""The discrete Fourier transform of lines of many elements, in stages (Stockham).
 
-A transform of n = r m elements is r-point transforms of the elements m apart, a rotation of each
-element of theirs, and m-point transforms of neighbours (Cooley and Tukey); where n has a large
-prime factor, transforms of that many points are a convolution, computed by transforms of a longer
-size (Bluestein). The work is n times the sum of the radices instead of n², and an element's error
-grows with their number: with log n.
+Lines are tensors (lines, n, columns): the transformed axis is the one in the middle. After some
+stages whose radices have the product l, there are for each of n / l starts the transform of the
+elements n / l apart, as (lines, n / l, 2, l, columns), real and imaginary parts apart; the next
+stage of radix r makes one of r of these, rotated. Elements never have to be brought into another
+order, and the innermost axes are long wherever something is computed. The first stage of lines
+without columns is a product with a small matrix, since its innermost axis has one element only.
 
-Complex numbers are tensors (parts, n, batch), the parts being real and imaginary, or only real.
+A stage of a prime radix that is large is a product with the transform's matrix, and of one that is
+larger a convolution, computed by transforms of a longer size (Bluestein). An element's error grows
+with the number of stages: with log n.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
@@ -21,10 +24,19 @@ from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops import build
+from xlac.ops.transforms.butterflies import points
+from xlac.ops.transforms.complex_parts import (
+    Number,
+    each,
+    given,
+    multiplied,
+    scaled,
+    shape_of,
+    total,
+    whole,
+)
+from xlac.ops.transforms.radices import COLUMNS, PRIME, first_radix, is_large, radices, smooth
 
-RADIX = 16  # prime factors are combined up to this radix; a larger stage costs more than two
-DIRECT = 32  # elements up to which a single stage is used
-PRIME = 128  # a prime radix up to which a product costs less than a convolution
 TABLE = 1 << 14  # rotations stored in one table; more are computed as products of two
 
 
@@ -42,160 +54,171 @@ class DftForm:
         return np.mod(turns, length) * ((2 if self.inverse else -2) * np.pi / length)
 
 
-def radices(size: int) -> list[int]:
-    """The radices of the stages for `size` elements, the largest first: products of small prime
-    factors, and large primes.
-    """
-    if size <= DIRECT:
-        return [size]
-    primes = _primes(size)
-    small, large = [p for p in primes if p <= RADIX], [p for p in primes if p > RADIX]
-    for stages in count(1):
-        groups = [1] * stages
-        for prime in reversed(small):
-            groups[groups.index(min(groups))] *= prime
-        if max(groups) <= RADIX:
-            return sorted([g for g in groups if g > 1] + large, reverse=True)
-    raise AssertionError("unreachable")
-
-
-def _primes(size: int) -> list[int]:
-    """The prime factors, ascending."""
-    primes, divisor = [], 2
-    while divisor * divisor <= size:
-        while size % divisor == 0:
-            primes.append(divisor)
-            size //= divisor
-        divisor += 1
-    return primes + [size] * (size > 1)
-
-
-def transformed(x: Node, way: DftForm, parts: int = 2) -> Node:
-    """The transforms along axis 1 of (1 or 2, n, batch); `parts` is 1 where only the real part is
-    needed.
-    """
-    size = x.shape[1]
+def transformed(x: Number, way: DftForm) -> Number:
+    """The transforms along axis 1 of complex numbers given as parts (lines, n, columns)."""
+    lines, size, columns = shape_of(x)
     assert isinstance(size, int)
-    return _staged(x, radices(size), way, parts)
+    if size == 1:
+        return scaled(x, way.share)
+    if columns != 1 and not (isinstance(columns, int) and columns >= COLUMNS):
+        turned = transformed(each(x, _columns_to_lines), way)
+        return each(turned, lambda p: _lines_to_columns(p, lines, columns))
+    first = first_radix(size) if columns == 1 else 1
+    if first == size or is_large(size):
+        return _in_one(x, way)
+    if first > 1:
+        x, way = _unpacked(_first(x, first, way)), DftForm(way.inverse)
+    else:
+        x = each(x, lambda part: build.reshape(part, (lines, size, 1, 1, columns)))
+    *others, last = radices(size // first)
+    for radix in others:
+        x = _unpacked(_packed(_stage(x, radix, DftForm(way.inverse))))
+    return each(_stage(x, last, way), lambda part: build.reshape(part, (lines, size, columns)))
 
 
-def _staged(x: Node, stages: list[int], way: DftForm, parts: int) -> Node:
-    given, size, batch = x.shape
-    assert isinstance(size, int)
-    radix, rest = stages[0], size // stages[0]
-    if rest == 1:
-        return _points(x, way, parts)
-    columns = build.reshape(x, (given, radix, rest * batch))
-    rows = build.reshape(_points(columns, DftForm(way.inverse), 2), (2, radix, rest, batch))
-    turned = _rotated(rows, stages[1:], way)  # (2, rest, radix, batch)
-    staged = _staged(build.reshape(turned, (2, rest, radix * batch)), stages[1:], way, parts)
-    return build.reshape(staged, (parts, size, batch))
+# ---- stages --------------------------------------------------------------------------------------
 
 
-def _points(x: Node, way: DftForm, parts: int) -> Node:
-    """One stage: a product with the transform's matrix, or a convolution."""
-    given, size, _ = x.shape
-    assert isinstance(given, int) and isinstance(size, int)
-    if size > PRIME:
-        return _convolved(x, way, parts)
-    angle = way.angles(np.outer(np.arange(size), np.arange(size)), size)
-    cosine, sine = np.cos(angle) * way.share, np.sin(angle) * way.share
-    # (part of the result, element of it, part, element)
-    matrix = np.stack([np.stack([cosine, -sine], 1), np.stack([sine, cosine], 1)])
-    kernel = build.constant(matrix[:parts, :, :given], x.type.dtype)
-    return build.dot(kernel, x, ((2, 3), (0, 1)))
+def _stage(x: Number, radix: int, way: DftForm) -> Number:
+    """One stage: of transforms of l elements each, (lines, radix m, 1, l, columns), those of radix
+    times as many, (lines, m, radix, l, columns).
+    """
+    lines, starts, _, done, columns = shape_of(x)
+    assert isinstance(starts, int) and isinstance(done, int)
+    rest = starts // radix
+    if is_large(radix):
+        x = each(x, lambda part: build.reshape(part, (lines, radix, rest, done, columns)))
+        x = _rotated(x, np.arange(radix)[:, None], radix * done, way)
+        shape = (lines * rest, radix, done * columns)
+        x = each(x, lambda p: build.reshape(build.transpose(p, (0, 2, 1, 3, 4)), shape))
+        x = _in_one(x, way)
+        return each(x, lambda part: build.reshape(part, (lines, rest, radix, done, columns)))
+
+    starts_of = [(p * rest, (p + 1) * rest) for p in range(radix)]
+    numbers = [each(x, lambda part, s=s: build.cut(part, 1, *s)) for s in starts_of]  # type: ignore[misc]
+    rotated = [_rotated(n, np.array(p), radix * done, way) for p, n in enumerate(numbers)]
+    return _joined([scaled(number, way.share) for number in points(rotated, way.inverse)])
 
 
-def _rotated(rows: Node, later: list[int], way: DftForm) -> Node:
-    """Elements (k, i) of (2, radix, rest, batch) rotated by k i steps, as (2, rest, radix, batch).
+def _rotated(x: Number, p: Array, length: int, way: DftForm) -> Number:
+    """Elements k of (…, l, columns) rotated by p k steps of `length`, p being one integer or as
+    many as the axes before.
 
-    A rotation by i = a s + b steps is one by a s and one by b: two small tables instead of one as
+    A rotation by k = a s + b steps is one by a s and one by b: two small tables instead of one as
     large as the tensor.
     """
-    _, radix, rest, batch = rows.shape
-    assert isinstance(radix, int) and isinstance(rest, int)
-    inner = 1
-    if radix * rest > TABLE:
-        for stage in reversed(later):
-            if inner * inner < rest:
-                inner *= stage
-    outer = rest // inner
-    real, imaginary = (
-        build.reshape(p, (radix, outer, inner, batch)) for p in parts_of(rows, axis=0)
+    *before, done, columns = shape_of(x)
+    assert isinstance(done, int)
+    if done == 1 or not p.any():
+        return x
+    inner = done
+    if length > TABLE:
+        inner = max(n for n in range(1, math.isqrt(done) + 1) if done % n == 0)
+    x = each(x, lambda part: build.reshape(part, (*before, done // inner, inner, columns)))
+    for k in (np.arange(inner)[:, None], np.arange(0, done, inner)[:, None, None]):
+        if k.any():
+            x = multiplied(x, np.exp(1j * way.angles(p[..., None, None, None] * k, length)))
+    return each(x, lambda part: build.reshape(part, (*before, done, columns)))
+
+
+def _first(x: Number, radix: int, way: DftForm) -> Node:
+    """The first stage of lines without columns as products with a small matrix: (lines, n / radix,
+    2, radix, 1).
+    """
+    lines, size, _ = shape_of(x)
+    assert isinstance(size, int)
+    matrix = _matrix(radix, way)
+    result: Node | None = None
+    for part, weights in zip(x, (matrix, matrix * 1j), strict=True):
+        if part is not None:
+            both = np.concatenate([weights.real, weights.imag], 1)
+            rows = build.reshape(part, (lines, radix, size // radix))
+            term = build.dot(rows, build.constant(both, part.type.dtype), ((1,), (0,)))
+            result = term if result is None else build.add(result, term)
+    assert result is not None
+    return build.reshape(result, (lines, size // radix, 2, radix, 1))
+
+
+def _in_one(x: Number, way: DftForm) -> Number:
+    """Transforms in one step: a product with the matrix, or a convolution."""
+    size = shape_of(x)[1]
+    assert isinstance(size, int)
+    if size > PRIME:
+        return _convolved(x, way)
+    matrix = _matrix(size, way)
+
+    def product(part: Node | None, weights: Array) -> Node | None:
+        if part is None:
+            return None
+        rows = build.dot(part, build.constant(weights, part.type.dtype), ((1,), (0,)))
+        return build.transpose(rows, (0, 2, 1))
+
+    real, imaginary = x
+    return (
+        total(product(real, matrix.real), product(imaginary, -matrix.imag)),
+        total(product(real, matrix.imag), product(imaginary, matrix.real)),
     )
-    k = np.arange(radix)[:, None]
-    tables = {(radix, 1, inner, 1): k * np.arange(inner)}
-    if outer > 1:
-        tables[radix, outer, 1, 1] = k * (np.arange(outer) * inner)
-    for shape, turns in tables.items():
-        angle = way.angles(turns, radix * rest).reshape(shape)
-        real, imaginary = multiplied(real, imaginary, np.cos(angle), np.sin(angle))
-    order = (1, 2, 0, 3)
-    turned = stacked(build.transpose(real, order), build.transpose(imaginary, order), axis=0)
-    return build.reshape(turned, (2, rest, radix, batch))
 
 
-def _convolved(x: Node, way: DftForm, parts: int) -> Node:
+def _convolved(x: Number, way: DftForm) -> Number:
     """A transform as a convolution (Bluestein), by i k = (i² + k² - (k - i)²) / 2: elements are
     rotated by i²/2 steps, convolved with rotations by -j²/2, and rotated by k²/2.
     """
-    given, size, batch = x.shape
+    size = shape_of(x)[1]
     assert isinstance(size, int)
-    long = _smooth(2 * size - 1)
+    long = smooth(2 * size - 1)
     half = way.angles(np.arange(size) ** 2, 2 * size)[:, None]
-    if given == 1:
-        real = build.reshape(x, (size, batch))
-        imaginary = build.mul(real, build.constant(np.sin(half), x.type.dtype))
-        real = build.mul(real, build.constant(np.cos(half), x.type.dtype))
-    else:
-        real, imaginary = multiplied(*parts_of(x, axis=0), np.cos(half), np.sin(half))
-    turned = stacked(real, imaginary, axis=0)
-    padded = build.pad(turned, 0.0, (0, 0, 0), (0, long - size, 0))
-    around = np.zeros(long, np.complex128)
-    around[:size] = np.exp(-1j * half[:, 0])
-    around[long - size + 1 :] = around[size - 1 : 0 : -1]
-    spectrum = (np.fft.fft(around) * (way.share / long))[:, None]
-    turned_pair = multiplied(
-        *parts_of(transformed(padded, DftForm(False)), axis=0), spectrum.real, spectrum.imag
-    )
-    whole = transformed(stacked(*turned_pair, axis=0), DftForm(True))
-    real, imaginary = (build.cut(p, 0, 0, size) for p in parts_of(whole, axis=0))
-    products = multiplied(real, imaginary, np.cos(half), np.sin(half))
-    return (
-        stacked(*products, axis=0) if parts == 2 else build.reshape(products[0], (1, size, batch))
-    )
+    response = np.zeros(long, np.complex128)
+    response[:size] = np.exp(-1j * half[:, 0])
+    response[long - size + 1 :] = response[size - 1 : 0 : -1]
+    spectrum = (np.fft.fft(response) * (way.share / long))[:, None]
+    chirp = np.exp(1j * half)
+    padded = each(multiplied(x, chirp), lambda p: build.pad(p, 0.0, (0, 0, 0), (0, long - size, 0)))
+    product = multiplied(transformed(padded, DftForm(False)), spectrum)
+    around = transformed(product, DftForm(True))
+    return multiplied(each(around, lambda p: build.cut(p, 1, 0, size)), chirp)
 
 
-def _smooth(least: int) -> int:
-    """The smallest number of at least `least` without prime factors above 5."""
-    best = 1 << (least - 1).bit_length()
-    for fives in range(int(math.log(best, 5)) + 1):
-        for threes in range(int(math.log(best, 3)) + 1):
-            odd = 5**fives * 3**threes
-            twos = max(0, (-(-least // odd) - 1).bit_length())
-            best = min(best, odd << twos)
-    return best
+def _matrix(size: int, way: DftForm) -> Array:
+    """The matrix of a transform, complex."""
+    return way.share * np.exp(1j * way.angles(np.outer(np.arange(size), np.arange(size)), size))
 
 
-# ---- complex numbers ---------------------------------------------------------------------------
+# ---- tensors between stages ----------------------------------------------------------------------
 
 
-def multiplied(real: Node, imaginary: Node, cosine: Array, sine: Array) -> tuple[Node, Node]:
-    """Complex numbers times constants that broadcast to them."""
-    c, s = (build.constant(t, real.type.dtype) for t in (cosine, sine))
-    return (
-        build.sub(build.mul(real, c), build.mul(imaginary, s)),
-        build.add(build.mul(real, s), build.mul(imaginary, c)),
+def _packed(y: Number) -> Node:
+    """The results (lines, m, radix, l, columns) of a stage as one tensor (lines, m, 2, radix l,
+    columns).
+    """
+    real, imaginary = whole(y)
+    lines, starts, radix, done, columns = real.shape
+    return build.reshape(
+        build.concat([real, imaginary], 2), (lines, starts, 2, radix * done, columns)
     )
 
 
-def parts_of(x: Node, axis: int) -> tuple[Node, Node]:
-    """The two slices along an axis of size 2, which is removed."""
-    shape: tuple[Dim, ...] = (*x.shape[:axis], *x.shape[axis + 1 :])
-    real, imaginary = (build.reshape(build.cut(x, axis, n, n + 1), shape) for n in (0, 1))
+def _unpacked(packed: Node) -> Number:
+    """The parts (lines, m, 1, l, columns) of a tensor (lines, m, 2, l, columns)."""
+    return build.cut(packed, 2, 0, 1), build.cut(packed, 2, 1, 2)
+
+
+def _joined(results: Sequence[Number]) -> Number:
+    """Numbers along axis 2."""
+    zeros = build.like(0.0, given(results[0]))
+    real, imaginary = (
+        None
+        if all(part is None for part in parts)
+        else build.concat([zeros if part is None else part for part in parts], 2)
+        for parts in zip(*results, strict=True)
+    )
     return real, imaginary
 
 
-def stacked(real: Node, imaginary: Node, axis: int) -> Node:
-    """Two tensors along a new axis."""
-    return build.apply1("stack", real, imaginary, axis=axis)
+def _columns_to_lines(part: Node) -> Node:
+    lines, size, columns = part.shape
+    return build.reshape(build.transpose(part, (0, 2, 1)), (lines * columns, size, 1))
+
+
+def _lines_to_columns(part: Node, lines: Dim, columns: Dim) -> Node:
+    return build.transpose(build.reshape(part, (lines, columns, part.shape[1])), (0, 2, 1))

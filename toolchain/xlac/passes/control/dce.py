@@ -107,7 +107,7 @@ def pruned(op: Op, outputs: Sequence[int], inputs: Sequence[int]) -> Op:
         case Call(body=body) if body is not None:
             return replace(op, body=_body(body, outputs, inputs))
         case While(cond=cond, body=body) if cond is not None and body is not None:
-            return While(_body(cond, [0], inputs), _body(body, outputs, inputs))
+            return replace(op, cond=_body(cond, [0], inputs), body=_body(body, outputs, inputs))
         case Scan(body=body) if body is not None:
             end = op.carries + op.scanned
             carries, scanned = (

@@ -169,7 +169,8 @@ class Hoister:
         )
         unused = tuple(Node.of(p.op) for p in params)
         cond = Graph(op.cond.name, (*op.cond.inputs, *unused), op.cond.outputs)
-        loop_node = Node.of(While(cond, body), *node.inputs, *more, origin=node.origin)
+        longer = replace(op, cond=cond, body=body)
+        loop_node = Node.of(longer, *node.inputs, *more, origin=node.origin)
         return results(loop_node)[: len(node.results)]
 
 

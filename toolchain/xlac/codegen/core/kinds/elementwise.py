@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xlac.codegen.core.access_analysis import Survey
-from xlac.codegen.core.addressing import linear, plain, row_major
+from xlac.codegen.core.addressing import linear, plain
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.core.kinds.pieces import StoredPiece, interleaved, pieces_of, sharing
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, Shape, volume
+from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
-from xlac.ops.tensor import extend
-from xlac.ops.tensor.view import Reshape
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.support.limits import count_work
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPiece:
-    """`value` at an index is stored to `output` at that index plus `shift`, by the strides of
-    `shape`: that of the output, or one before reshapes.
-    """
-
-    value: Node
-    output: Node
-    shift: Shape
-    shape: Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,52 +26,31 @@ class Job:
 
 
 def jobs(group: Group, woven: int = 0) -> list[Job]:
-    """Outputs of one shape share a nest; a concatenation has one for each piece. At most `woven`
-    pieces that are single elements of the last axis share one.
+    """Outputs of one shape share a nest. A concatenation has one for each piece, or for pieces that
+    compute values in common; at most `woven` pieces that are single elements of the last axis share
+    one.
     """
-    by_shape: dict[Shape, list[StoredPiece]] = {}
-    pieces: list[Job] = []
+    whole: dict[Shape, list[StoredPiece]] = {}
+    parts: dict[Shape, list[StoredPiece]] = {}
+    woven_jobs: list[Job] = []
     for node in group.outputs:
-        joined = _before_reshapes(node, group)
-        shape = joined.shape
-        if isinstance(joined.op, extend.Concat) and shape[joined.op.axis] not in (0, 1):
-            start: Dim = 0
-            parts = list[StoredPiece]()
-            for part in joined.inputs:
-                shift = tuple(start if a == joined.op.axis else 0 for a in range(len(shape)))
-                parts.append(StoredPiece(part, node, shift, shape))
-                start = start + part.shape[joined.op.axis]
-            single = all(part.shape[joined.op.axis] == 1 for part in joined.inputs)
-            if single and len(parts) <= woven and volume(shape[joined.op.axis + 1 :]) == 1:
-                pieces.append(Job(joined.inputs[0].shape, tuple(parts)))
-            else:
-                pieces += [job for part in parts for job in _pieces(part, group)]
+        pieces = pieces_of(node, group)
+        if len(pieces) == 1 and pieces[0].value is node:
+            whole.setdefault(node.shape, []).extend(pieces)
+        elif len(pieces) <= woven and interleaved(pieces):
+            woven_jobs.append(Job(pieces[0].value.shape, tuple(pieces)))
         else:
-            whole = StoredPiece(node, node, (0,) * len(node.shape), node.shape)
-            by_shape.setdefault(node.shape, []).append(whole)
-    return [Job(shape, tuple(stores)) for shape, stores in by_shape.items()] + pieces
-
-
-def _pieces(part: StoredPiece, group: Group) -> list[Job]:
-    """The nests of a part of a concatenation: of its own parts, if it is a concatenation that the
-    group computes.
-    """
-    joined, shift = part.value, part.shift
-    if not isinstance(joined.op, extend.Concat) or joined not in group.members:
-        return [Job(joined.shape, (part,))]
-    jobs_of_parts: list[Job] = []
-    for piece in joined.inputs:
-        jobs_of_parts += _pieces(replace(part, value=piece, shift=shift), group)
-        along = piece.shape[joined.op.axis]
-        shift = tuple(s + along if a == joined.op.axis else s for a, s in enumerate(shift))
-    return jobs_of_parts
-
-
-def _before_reshapes(node: Node, group: Group) -> Node:
-    """The node beneath reshapes within the group, whose elements are the same in the same order."""
-    while isinstance(node.op, Reshape) and node.inputs[0] in group.members:
-        (node,) = node.inputs
-    return node
+            for piece in pieces:
+                parts.setdefault(piece.value.shape, []).append(piece)
+    return [
+        *(Job(shape, tuple(stores)) for shape, stores in whole.items()),
+        *woven_jobs,
+        *(
+            Job(shape, together)
+            for shape, pieces in parts.items()
+            for together in sharing(pieces, group)
+        ),
+    ]
 
 
 def store(
@@ -94,8 +60,7 @@ def store(
     count_work()
     values = [elements.at(one.value, index) for one in stores]
     for one, value in zip(stores, values, strict=True):
-        moved = tuple(build.add(i, s) if s else i for i, s in zip(index, one.shift, strict=True))
-        where = linear(plain(moved), row_major(one.shape), one.shape)
+        where = build.add(linear(plain(index), one.strides, one.value.shape), one.offset)
         elements.store_to(elements.parameter(one.output), where, value, streaming=streaming)
 
 

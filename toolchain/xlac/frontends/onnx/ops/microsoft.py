@@ -14,8 +14,8 @@ from xlac.frontends.onnx.registry import MICROSOFT, Builder, find, operator
 from xlac.ir.graph import Node, pick
 from xlac.ir.op import ShapeError
 from xlac.ops import build
+from xlac.ops.transforms.complex_parts import parts_of, stacked
 from xlac.ops.transforms.real_fft import Rfft
-from xlac.ops.transforms.stages import parts_of, stacked
 
 TAKEN_OVER = {"GatherND": 12, "Trilu": 14, "Pad": 13, "Range": 11}
 """Operators that ONNX adopted, and the operator set with the same meaning."""

@@ -15,9 +15,9 @@ from xlac.ir.graph import Node, pick
 from xlac.ir.op import Array, ShapeError, normal_axis
 from xlac.ops import build
 from xlac.ops.reduction import conv
+from xlac.ops.transforms.complex_parts import stacked
 from xlac.ops.transforms.fft import Fft
 from xlac.ops.transforms.real_fft import Rfft, mirrored
-from xlac.ops.transforms.stages import stacked
 from xlac_sdk.dtypes import DType
 
 LONGEST = 1 << 24  # the most elements of a window or a mel matrix

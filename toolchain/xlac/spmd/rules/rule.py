@@ -34,7 +34,8 @@ class ShardingRule:
 
     `sizes`: the elements of a factor; one in `even` is divided into numbers of parts that divide
     its size, others into any, the last parts padded. `combine`: how partial results are combined,
-    for factors that results lack. `local` makes the operation of one rank.
+    for factors that results lack. `rows`: axes of the first operand that is read or changed at
+    indices, which `rows.py` makes those of a rank's part. `local` makes the operation of one rank.
     """
 
     operands: tuple[Dims, ...]
@@ -43,6 +44,7 @@ class ShardingRule:
     local: LocalOp
     combine: Mapping[Factor, str] = field(default_factory=dict)
     even: AbstractSet[Factor] = frozenset()
+    rows: Mapping[int, Factor] = field(default_factory=dict)
 
     def fits(self, factor: Factor, parts: int) -> bool:
         """Whether a factor can be divided into so many parts."""

@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xlac.ir.graph import Node
+from xlac.ops.checks import NUMBERS
 from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.scatter import Scatter
 from xlac.ops.tensor.view import Broadcast
-from xlac.spmd.rule import Dims, Factor, FactorNumbers, Parts, ShardingRule, cut, unchanged, whole
+from xlac.spmd.rules.rule import (
+    Dims,
+    Factor,
+    FactorNumbers,
+    Parts,
+    ShardingRule,
+    cut,
+    unchanged,
+    whole,
+)
 
 
 def gather(node: Node) -> ShardingRule:
-    """The batch axes of the indices, and the axes of x that every slice takes whole."""
+    """The batch axes of the indices, the axes of x that every slice takes whole, and those of which
+    it takes one element: parts of these give partial results, of the elements that a rank has.
+    """
     op, factors, (x, indices) = node.op, FactorNumbers(), node.inputs
     assert isinstance(op, Gather)
     listed = _listed(indices.type.rank, op.index_vector_dim, indices.shape, factors)
@@ -24,6 +36,11 @@ def gather(node: Node) -> ShardingRule:
     ]
     for axis, other in zip(op.operand_batching_dims, op.start_indices_batching_dims, strict=True):
         of_x[axis] = listed[other]
+    taken = [a for a in op.start_index_map if a in gone and op.slice_sizes[a] == 1]
+    rows = {a: f for a in taken if (f := factors.new(x.shape[a])) is not None}
+    rows = rows if x.type.dtype in NUMBERS else {}  # others are not added
+    for axis, factor in rows.items():
+        of_x[axis] = factor
     kept = iter(f for axis, f in enumerate(of_x) if axis not in gone)
     batch = iter(f for axis, f in enumerate(listed) if axis != op.index_vector_dim)
     result = tuple(
@@ -38,12 +55,13 @@ def gather(node: Node) -> ShardingRule:
         )
         return replace(op, slice_sizes=sizes)
 
-    return ShardingRule((slices, listed), (result,), factors.sizes, local)
+    combine = dict.fromkeys(rows.values(), "add")
+    return ShardingRule((slices, listed), (result,), factors.sizes, local, combine, rows=rows)
 
 
 def scatter(node: Node) -> ShardingRule:
-    """The axes of x that every update takes whole. Updates that are added to zeros may be in parts,
-    too, which give partial sums.
+    """The axes of x that every update takes whole, and those at whose indices it changes one
+    element. Updates that are added to zeros may be in parts, too, which give partial sums.
     """
     op, factors = node.op, FactorNumbers()
     assert isinstance(op, Scatter)
@@ -60,9 +78,14 @@ def scatter(node: Node) -> ShardingRule:
             of_x[axis] = of_updates[place] = factors.new(x.shape[axis])
     for axis, other in zip(op.input_batching_dims, op.scatter_indices_batching_dims, strict=True):
         of_x[axis] = listed[other]
+    rows: dict[int, Factor] = {}
+    for axis in op.scatter_dims_to_operand_dims:
+        factor = factors.new(x.shape[axis]) if axis in op.inserted_window_dims else None
+        if factor is not None:
+            of_x[axis] = rows[axis] = factor
     outer = [axis for axis in range(updates.type.rank) if axis not in op.update_window_dims]
     batch = [axis for axis in range(len(listed)) if axis != op.index_vector_dim]
-    partial = op.combine == "add" and _zeros(x)
+    partial = op.combine == "add" and is_zeros(x)
     combine: dict[Factor, str] = {}
     batching = op.scatter_indices_batching_dims
     for place, axis in zip(outer, batch, strict=True):
@@ -76,7 +99,12 @@ def scatter(node: Node) -> ShardingRule:
         combine = {}
     whole_x = tuple(of_x)
     return ShardingRule(
-        (whole_x, listed, tuple(of_updates)), (whole_x,), factors.sizes, unchanged(node), combine
+        (whole_x, listed, tuple(of_updates)),
+        (whole_x,),
+        factors.sizes,
+        unchanged(node),
+        combine,
+        rows=rows,
     )
 
 
@@ -85,8 +113,8 @@ def _listed(rank: int, vector: int, shape: tuple[object, ...], factors: FactorNu
     return tuple(None if axis == vector else factors.new(shape[axis]) for axis in range(rank))
 
 
-def _zeros(x: Node) -> bool:
+def is_zeros(x: Node) -> bool:
     """Whether a value is zeros, which partial sums may each begin with."""
     if isinstance(x.op, Broadcast):
-        return _zeros(x.inputs[0])
+        return is_zeros(x.inputs[0])
     return isinstance(x.op, Const) and not x.op.value.any()

@@ -12,7 +12,7 @@ from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.reduction.window import Window
-from xlac.spmd.rule import Factor, FactorNumbers, Parts, ShardingRule, unchanged
+from xlac.spmd.rules.rule import Factor, FactorNumbers, Parts, ShardingRule, unchanged
 
 
 def dot(node: Node) -> ShardingRule:

@@ -11,7 +11,7 @@ from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.leaf import Iota
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac.spmd.mesh import part_size
-from xlac.spmd.rule import Dims, Factor, FactorNumbers, Parts, ShardingRule, cut, unchanged
+from xlac.spmd.rules.rule import Dims, Factor, FactorNumbers, Parts, ShardingRule, cut, unchanged
 
 
 def pointwise(node: Node) -> ShardingRule:

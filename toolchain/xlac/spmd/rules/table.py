@@ -23,8 +23,8 @@ from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Iota
 from xlac.ops.tensor.scatter import Scatter
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
-from xlac.spmd import control, indexing, sums, views
-from xlac.spmd.rule import ShardingRule, whole
+from xlac.spmd.rules import control, indexing, sums, views
+from xlac.spmd.rules.rule import ShardingRule, whole
 
 RULES: dict[type, Callable[[Node], ShardingRule]] = {
     Broadcast: views.broadcast,

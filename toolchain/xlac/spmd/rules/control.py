@@ -1,7 +1,7 @@
 """Rules of loops, branches and calls: the axes that no operation of a body mixes or needs whole.
 
-A rank runs the whole loop on its part of these axes, so bodies hold no collectives, and every rank
-takes as many steps, and the same branches, as the others.
+A rank runs the whole loop on its part of these axes, and bodies hold no collectives. `bodies.py`
+divides the other axes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from xlac.ir.graph import Graph, Node
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.leaf import Iota, Param
-from xlac.spmd.rule import Dims, Factor, Parts, ShardingRule, cut, whole
+from xlac.spmd.rules.rule import Dims, Factor, Parts, ShardingRule, cut, whole
 
 Place = tuple[object, int, int]
 """An axis of a value: of a node, by the number of the result and of the axis."""
@@ -103,6 +103,8 @@ class _Bodies:
                 self.classes.join(places.setdefault(factor, place), place)
                 size = 1 if factor in rule.combine else rule.sizes[factor]
                 self.classes.limit(place, size, factor in rule.even)
+        for factor in rule.rows.values():
+            self.classes.limit(places[factor], 1)
         if isinstance(node.op, Iota):  # where a part begins is not known inside
             self.classes.limit((node, 0, node.op.axis), 1)
 

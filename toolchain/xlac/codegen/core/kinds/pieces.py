@@ -1,0 +1,143 @@
+"""The pieces of the concatenations that a group writes, and which of them share a loop nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xlac.codegen.core.addressing import row_major
+from xlac.fusion.cluster import is_pointwise
+from xlac.fusion.group import Group, is_immediate
+from xlac.ir.dims import Dim, Shape
+from xlac.ir.graph import Node
+from xlac.ops.tensor import extend
+from xlac.ops.tensor.view import Reshape, Slice
+from xlac_sdk.support.limits import count_work
+
+TOGETHER = 64  # most pieces that share a nest, each of which is a store
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPiece:
+    """`value` at an index is stored to `output` at an offset, plus the index by these element
+    strides.
+    """
+
+    value: Node
+    output: Node
+    offset: Dim
+    strides: Shape
+
+
+def pieces_of(output: Node, group: Group) -> list[StoredPiece]:
+    """What is stored to an output: itself, or the pieces of a concatenation, those of its own
+    pieces included.
+    """
+    whole = StoredPiece(output, output, 0, row_major(output.shape))
+    return list(_pieces(whole, group)) or [whole]
+
+
+def _pieces(whole: StoredPiece, group: Group) -> Iterator[StoredPiece]:
+    """The pieces of a value if it is a concatenation that the group computes; through reshapes."""
+    count_work()
+    node, offset, strides = whole.value, whole.offset, whole.strides
+    if node not in group.members:
+        return
+    if isinstance(node.op, Reshape):
+        (inner,) = node.inputs
+        steps = strides_before(inner.shape, node.shape, strides)
+        if steps is not None:
+            yield from _pieces(StoredPiece(inner, whole.output, offset, steps), group)
+    elif isinstance(node.op, extend.Concat) and node.shape[node.op.axis] not in (0, 1):
+        for part in node.inputs:
+            piece = StoredPiece(part, whole.output, offset, strides)
+            yield from list(_pieces(piece, group)) or [_before_reshapes(piece, group)]
+            offset = offset + part.shape[node.op.axis] * strides[node.op.axis]
+
+
+def _before_reshapes(piece: StoredPiece, group: Group) -> StoredPiece:
+    """The piece as what is reshaped to it, so that pieces that are computed at one index are seen
+    to be.
+    """
+    node = piece.value
+    if isinstance(node.op, Reshape) and node in group.members:
+        (inner,) = node.inputs
+        steps = strides_before(inner.shape, node.shape, piece.strides)
+        if steps is not None:
+            return _before_reshapes(replace(piece, value=inner, strides=steps), group)
+    return piece
+
+
+def strides_before(before: Shape, after: Shape, strides: Shape) -> Shape | None:
+    """The strides of a tensor before it is reshaped from those after, if it has any."""
+    if strides == row_major(after):
+        return row_major(before)
+    steps: list[Dim] = []
+    ends = [(after[a], strides[a]) for a in range(len(after)) if after[a] != 1]
+    for size in reversed(before):
+        if size == 1:
+            steps.append(0)
+            continue
+        if not ends:
+            return None
+        have, step = ends.pop()
+        steps.append(step)
+        while isinstance(have, int) and isinstance(size, int) and have < size and ends:
+            more, wide = ends.pop()
+            if wide != step * have:
+                return None
+            have = have * more
+        if have != size:
+            if not isinstance(have, int) or not isinstance(size, int) or have % size:
+                return None
+            ends.append((have // size, step * size))
+    return None if ends else tuple(reversed(steps))
+
+
+def sharing(pieces: Sequence[StoredPiece], group: Group) -> list[tuple[StoredPiece, ...]]:
+    """The pieces of one shape in sets that neither compute nor read a value in common at one index:
+    such as the numbers of a butterfly, or the two parts of a complex product.
+    """
+    owner: dict[Node, int] = {}  # the first piece that needs a value
+    leader = list(range(len(pieces)))
+
+    def find(number: int) -> int:
+        while leader[number] != number:
+            number = leader[number]
+        return number
+
+    for number, piece in enumerate(pieces):
+        stack = [piece.value]
+        while stack:
+            node = stack.pop()
+            if node.shape != piece.value.shape or is_immediate(node):
+                continue
+            count_work()
+            if node in owner:
+                first, second = sorted((find(owner[node]), find(number)))
+                leader[second] = first
+            elif node not in group.members or is_pointwise(node) or isinstance(node.op, Slice):
+                owner[node] = number
+                stack += node.inputs if node in group.members else ()
+    sets: dict[int, list[StoredPiece]] = {}
+    for number, piece in enumerate(pieces):
+        sets.setdefault(find(number), []).append(piece)
+    return [
+        tuple(together[n : n + TOGETHER])
+        for together in map(_in_order, sets.values())
+        for n in range(0, len(together), TOGETHER)
+    ]
+
+
+def _in_order(pieces: list[StoredPiece]) -> list[StoredPiece]:
+    """Pieces in the order of memory, so that neighbours are stored together."""
+    return sorted(pieces, key=lambda p: p.offset if isinstance(p.offset, int) else 0)
+
+
+def interleaved(pieces: Sequence[StoredPiece]) -> bool:
+    """Whether the pieces are single elements in turn."""
+    count = len(pieces)
+    return all(
+        piece.offset == number and piece.value.type.size * count == piece.output.type.size
+        for number, piece in enumerate(pieces)
+    )

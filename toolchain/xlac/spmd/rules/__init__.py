@@ -1,0 +1,1 @@
+"""How each operation may be divided among ranks."""
