@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # Tests start hundreds of processes that import the same files: without their bytecode a quarter of a second more each.
 unexport PYTHONDONTWRITEBYTECODE
 DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -e backends/cpu -e backends/cuda -e backends/opencl
+BUILD_SYSTEM := "hatchling>=1.24" "editables>=0.5"
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
 .PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models verify-architectures test-export fuzz fuzz-inputs stress stress-leaks stress-ranks docs site bless bench-setup bench bench-gpu clean test-torch
@@ -234,9 +235,11 @@ $(VENV)/.installed: $(PROJECTS) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(DISTRIBUTIONS) -e .
 	touch $@
 
-$(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(DISTRIBUTIONS) -e ".[test]"
-	touch $@
+# One call for what `.installed` and the tests need; the build system is installed once, not for each package.
+$(VENV)/.tested: $(PROJECTS) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(BUILD_SYSTEM)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation $(DISTRIBUTIONS) -e ".[test]"
+	touch $(VENV)/.installed $@
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis

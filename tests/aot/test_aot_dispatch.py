@@ -21,7 +21,7 @@ ALL = "x86-64,x86-64-v2,x86-64-v3,x86-64-v4"
 
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "softmax"])
 @pytest.mark.parametrize("cpus", [ALL, "x86-64,x86-64-v3"])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.long
 def test_the_variants_are_one_model(spec: str, cpus: str, tmp_path: Path) -> None:
     model = xlac.load(build(spec, tmp_path / "out", "--cpu", cpus))

@@ -21,7 +21,7 @@ DIGITS = str(SPECS / "digits.yaml")
 
 @pytest.mark.parametrize("weights", ["embed", "file", "mmap"])
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger"])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_path: Path) -> None:
     folder = build(spec, tmp_path / "out", "--weights", weights)
     agree(spec, xlac.load(folder))
@@ -33,7 +33,7 @@ def test_an_artefact_computes_what_the_model_does(spec: str, weights: str, tmp_p
 @pytest.mark.parametrize(
     "spec", ["digits", "lstm_3x60", "loop_while", "branch_cond", "tagger", "layernorm_gelu"]
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_small_code_computes_what_the_model_does(spec: str, tmp_path: Path) -> None:
     """Over weights inside the code, which the compiler must not take for the zeros that stand there
     at first.

@@ -113,7 +113,7 @@ const size_t bytes[] = {@bytes};
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="make test-cross installs valgrind")
 @pytest.mark.parametrize("tool", ["memcheck", "helgrind"])
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "loop_scan", "branch_cond"])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_valgrind_finds_nothing(spec: str, tool: str, tmp_path: Path) -> None:
     """Two threads at once, every array in a block of its own: no byte outside of them, none
     undefined, no race.

@@ -58,7 +58,7 @@ def arrays(program: Program, sizes: dict[str, int]) -> tuple[dict[str, Any], dic
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("spec", CASES)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_so_much_memory_is_enough_and_needed(spec: str, way: str, tmp_path: Path) -> None:
     options, chosen = CASES[spec]
     extra = (

@@ -172,7 +172,7 @@ def test_an_artefact_with_open_sizes_is_called_by_shape(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("weights", ["embed", "mmap"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_one_artefact_takes_every_size_within_its_bounds(
     spec: str, options: list[str], sizes: list[tuple[int, ...]], weights: str, tmp_path: Path
 ) -> None:
@@ -208,7 +208,7 @@ def test_one_artefact_takes_every_size_within_its_bounds(
 
 
 @pytest.mark.parametrize("static", [[], ["--static"]])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_program_takes_its_sizes_from_its_files(static: list[str], tmp_path: Path) -> None:
     folder = build("digits", tmp_path / "out", "--dim", "batch=1..12", "--emit", "exe", *static)
     for batch in (1, 7, 12, 13):

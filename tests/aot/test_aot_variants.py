@@ -29,7 +29,7 @@ def images(count: int) -> Any:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_an_artefact_says_what_static_artefacts_say(target: str, tmp_path: Path) -> None:
     made = xlac.load(build("digits", tmp_path / "out", "--target", target, *OPEN))
     usual = xlac.load(
@@ -163,7 +163,7 @@ def test_two_sizes_and_a_program_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_nothing_is_written_beyond_the_arrays(target: str, tmp_path: Path) -> None:
     """Each variant writes its rows and no more, and stays inside the memory that the header asks
     for.

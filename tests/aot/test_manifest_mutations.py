@@ -94,7 +94,7 @@ def signed(facts: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("which", ["file", "open", "reference", "entries"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_field_changed_in_every_way(
     which: str, made: dict[str, Path], request: pytest.FixtureRequest
 ) -> None:

@@ -41,7 +41,7 @@ def test_cholesky(lower: bool) -> None:
 
 
 @pytest.mark.parametrize("number", range(16))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_triangular_solve(number: int) -> None:
     flags = {
         name: bool(number >> bit & 1)
@@ -117,7 +117,7 @@ COMPLEX: list[tuple[bool, Callable[..., Array]]] = [
 
 @pytest.mark.parametrize(("complex_", "draw"), COMPLEX)
 @pytest.mark.parametrize("name", ["eig", "hessenberg", "tridiagonal", "expm", "pinv"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_other_operations(name: str, complex_: bool, draw: Callable[..., Array]) -> None:
     arrays = {"a": draw(2, 4, 4)}
     compare(*applied(name, arrays, complex=complex_), arrays, tolerance=1e-5)
@@ -131,7 +131,7 @@ def test_derivatives_of_the_derivative_of_expm(complex_: bool, draw: Callable[..
 
 @pytest.mark.parametrize(("complex_", "draw"), COMPLEX)
 @pytest.mark.parametrize("shape", [(3, 3), (5, 2), (2, 4)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_least_squares(complex_: bool, draw: Callable[..., Array], shape: tuple[int, int]) -> None:
     arrays = {"a": draw(*shape), "b": draw(shape[0], 2)}
     compare(*applied("lstsq", arrays, complex=complex_), arrays, tolerance=1e-5)

@@ -55,7 +55,7 @@ def check(case: Case, seed: int) -> None:
     assert abs(left - right) <= 1e-9 * scale, f"forwards {left}, backwards {right}"
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("batch", range(-(-COUNT // BATCH)))
 def test_random_graphs(batch: int) -> None:
     for number in range(batch * BATCH, (batch + 1) * BATCH):

@@ -32,7 +32,7 @@ def elementwise() -> list[str]:
     ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", elementwise())
 def test_backwards_is_forwards(name: str) -> None:
     count = len(OPS[name].operands)

@@ -36,7 +36,7 @@ def of_operation(name: str, largest: int) -> list[Case]:
     return [case for case in found if case.own.values]
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("batch", range(len(BATCHES)))
 @pytest.mark.parametrize("target", LARGEST)
 def test_operations(target: str, batch: int, some: Some) -> None:
@@ -45,7 +45,7 @@ def test_operations(target: str, batch: int, some: Some) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", [DType.F64, DType.F32, DType.BF16, DType.F16], ids=str)
 @pytest.mark.parametrize("target", LARGEST)
 def test_control(target: str, dtype: DType, some: Some) -> None:

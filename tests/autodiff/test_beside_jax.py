@@ -175,7 +175,7 @@ def close(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(a, b, 1e-9, 1e-9)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str) -> None:
     """One program of ours for all: the value, its change, gradients, a product with the Hessian,

@@ -27,7 +27,7 @@ def problems():
 
 
 @pytest.mark.parametrize("family", ["memory", "matmul", "attention"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_every_spec_means_its_reference(problems, family, tmp_path):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     types = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

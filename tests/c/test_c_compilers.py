@@ -20,7 +20,7 @@ FREESTANDING = {"memcpy", "memset", "memcmp", "memmove"}
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("weights", ["embed", "incbin", "file", "mmap"])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_no_compiler_warns(compiler: str, weights: str, tmp_path: Path) -> None:
     command = COMPILERS[compiler]
     needs(command[0])
@@ -53,7 +53,7 @@ def test_no_compiler_warns(compiler: str, weights: str, tmp_path: Path) -> None:
     "options", [(), ("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join
 )
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_every_spec_compiles_without_a_warning(
     spec: str, options: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -65,7 +65,7 @@ def test_every_spec_compiles_without_a_warning(
 
 @pytest.mark.parametrize("weights", ["embed", "incbin", "file", "mmap"])
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_only_the_documented_symbols_are_exported(spec: str, weights: str, tmp_path: Path) -> None:
     needs("gcc")
     folder = build(spec, tmp_path / spec, *SMALL.get(spec, ()), "--weights", weights)

@@ -48,7 +48,7 @@ def learned(told: list[str]) -> None:
 
 
 @pytest.mark.parametrize("target", ["c", "cpu"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_cpp_that_learns(examples: Path, target: str) -> None:
     needs("make", "cc", "g++")
     folder, forms = examples / "cpp", {"c": "c,h,hpp", "cpu": "hpp,o"}[target]
@@ -96,7 +96,7 @@ def test_rust_that_learns(examples: Path) -> None:
 
 
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_cpp(examples: Path, standard: str) -> None:
     needs("make", "cc", "g++")
     build("digits", examples / "cpp" / "digits", "--dim", "batch=1", "--emit", "c,h,hpp")
@@ -106,7 +106,7 @@ def test_cpp(examples: Path, standard: str) -> None:
 
 
 @pytest.mark.parametrize("weights", ["embed", "incbin"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_cmake(examples: Path, weights: str) -> None:
     needs("cmake", "cc", "g++")
     folder = examples / "cmake"
@@ -127,7 +127,7 @@ def test_cmake(examples: Path, weights: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["a", "so", ""])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_cmake_with_native_code(examples: Path, library: str) -> None:
     """The same projects over a library of the cpu backend, static or shared; a static one is made
     where none is named.

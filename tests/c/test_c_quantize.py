@@ -32,7 +32,7 @@ from xlac_sdk.target import Request
 
 @pytest.mark.parametrize("target", ["c", "cpu"])
 @pytest.mark.parametrize("spec", ["digits", "lstm_3x60", "mlp_small"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_weights_are_an_eighth_of_a_double(spec: str, target: str) -> None:
     """A program over int8 weights agrees with the unquantised graph over weights that were rounded
     as they are.
@@ -53,7 +53,7 @@ def test_weights_are_an_eighth_of_a_double(spec: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", ["c", "cpu"])
 @pytest.mark.parametrize("groups", [1, 2, 16])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_convolutions(groups: int, target: str) -> None:
     """Whole, in groups and depthwise, with what follows them."""
     backend = find(target)

@@ -88,7 +88,7 @@ def driver(spec: str, folder: Path) -> Path:
     "options", [(), ("--size", "--no-libm", "--quantize", "int8")], ids=["fast", "small"]
 )
 @pytest.mark.parametrize("spec", MODELS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_sanitizers_are_silent(
     spec: str, options: tuple[str, ...], compiler: str, sanitizer: str, tmp_path: Path
 ) -> None:
@@ -118,7 +118,7 @@ def test_sanitizers_are_silent(
 
 
 @pytest.mark.parametrize("spec", MODELS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_valgrind_is_silent(spec: str, tmp_path: Path) -> None:
     needs("valgrind", "gcc")
     folder = build(spec, tmp_path / spec, *MODELS[spec])

@@ -152,7 +152,7 @@ def test_a_shared_expansion_is_one_function(tmp_path: Path) -> None:
     "options", [("--size",), ("--no-libm",), ("--size", "--no-libm")], ids=" ".join
 )
 @pytest.mark.parametrize("spec", ["digits", "loop_while", "branch_cond"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_options_do_not_change_results(spec: str, options: tuple[str, ...], tmp_path: Path) -> None:
     needs("cc")
     assert (

@@ -51,7 +51,7 @@ def batches() -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_steps_are_those_of_the_trainer(learner: Learner, target: str, batches: Any) -> None:
     trainer = xlac.trainer(SPECS / "digits_train.yaml", target=target, dims={"batch": BATCH})
     assert flat(learner.state()) == flat(trainer.state())
@@ -156,7 +156,7 @@ def test_sanitizers_find_nothing(folder: Path, tmp_path: Path) -> None:
     assert "then: loss" in run(made)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_an_open_batch_is_chosen_by_each_call(target: str, batches: Any, tmp_path: Path) -> None:
     needs("cc")
     options = ("--target", target, "--dim", "batch=1..8", "--emit", "h,so")
@@ -182,7 +182,7 @@ def test_an_open_batch_is_chosen_by_each_call(target: str, batches: Any, tmp_pat
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_weights_beside_the_code_and_weights_that_do_not_learn(
     target: str, batches: Any, tmp_path: Path
 ) -> None:

@@ -70,7 +70,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("mistake", NAMES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_names(way: tuple[str, Way], mistake: str) -> None:
     arguments, message = NAMES[mistake]
     args, named = arguments(way[1].given(X), way[1].given(Y))

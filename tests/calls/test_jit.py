@@ -90,7 +90,7 @@ OPS = {
 
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("number", [0.1, 3])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_a_number_given_is_as_weak_as_one_in_the_text(op: str, number: float) -> None:
     xs = [
         np.array([0, 1, 2], dtype) for dtype in TYPES if dtype is not np.bool_ or op in ("+", "*")

@@ -137,7 +137,7 @@ def refused(call: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("what", GIVEN)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_inputs_that_have_no_names(way: tuple[str, Way], what: str) -> None:
     run = getattr(way[1].call, "run", None)
     if run is not None:
@@ -151,7 +151,7 @@ def test_tensors_that_are_no_arrays(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ROOMS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_rooms_that_results_cannot_be_written_to(way: tuple[str, Way], what: str) -> None:
     run, before = getattr(way[1].call, "run", None), X.copy()
     if run is not None:
@@ -160,7 +160,7 @@ def test_rooms_that_results_cannot_be_written_to(way: tuple[str, Way], what: str
 
 
 @pytest.mark.parametrize("what", VALUES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_values_that_are_no_arrays(way: tuple[str, Way], what: str) -> None:
     name, call = way[0], way[1].call
     # from_torch takes tensors (tests/pytorch), from_jax every pytree that the function takes

@@ -80,7 +80,7 @@ INDEXED: dict[str, tuple[list[tuple[int, ...]], int, dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", WHOLE)
 @pytest.mark.parametrize("name", INDEXED)
 def test_an_index_out_of_range_is_found(name: str, dtype: DType) -> None:

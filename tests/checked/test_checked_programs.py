@@ -140,7 +140,7 @@ def plain(spec: Path) -> Any:
                                            {"sizes": "symbolic", "variants": [{"T": 5}],
                                             "threads": 2}),
 ])  # fmt: skip
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_each_place(target: str, options: Any, spec: Path, plain: Any) -> None:
     model = xlac.compile(spec, target, checked=True, **options)
     for bad, *wanted in [({}, "", "", None, None, 0), *BAD.values()]:

@@ -105,7 +105,7 @@ def test_build_is_deterministic(tmp_path: Path) -> None:
     "name",
     ["int", 'a b"c', "}}{{", "{% raw %}", "naïve π", "*/ evil", "😀", "main", "a.b", "../up"],
 )
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_names_that_no_c_compiler_likes(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,7 +113,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("package", [package for package in NEEDING if package != "all extras"])
 @pytest.mark.long  # the test below misses them all
 def test_a_missing_package_is_one_line(package: str, models: Path) -> None:

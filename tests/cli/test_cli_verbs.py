@@ -144,7 +144,7 @@ def test_literals_fill_the_shape(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("spec", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_check_of_a_shipped_spec(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["check", str(spec)]) == 0
     said = capsys.readouterr().out

@@ -28,7 +28,7 @@ def test_samples(sample: Sample) -> None:
 @pytest.mark.parametrize("algorithm", ["threefry", "philox"])
 @pytest.mark.parametrize("dtype", [DType.U8, U32, U64])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 63, 64, 65, 130])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_lengths(count: int, dtype: DType, algorithm: str) -> None:
     state = Type(U64, (random.ALGORITHMS[algorithm].state,))
     check(RngBits(algorithm=algorithm, shape=(count,), dtype=dtype), [state])
@@ -87,7 +87,7 @@ def test_threefry_lays_its_words_out_as_xla_does() -> None:
     "shape", [(4, 3), (3, 5), (2, 70), (5, 70, 3), (7, 3, 41), (1, 9, 9), (6, 1, 33)]
 )
 @pytest.mark.parametrize("dtype", [DType.U16, U32])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_shapes_of_threefry(shape: tuple[int, ...], dtype: DType) -> None:
     check(RngBits(algorithm="threefry", shape=shape, dtype=dtype), [Type(U64, (2,))])
 

@@ -155,7 +155,7 @@ def test_a_link_to_a_folder_stays_one(folder: Path) -> None:
     assert (folder.parent / "link").is_symlink() and found(folder) == {**NEW, **THEIRS}
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("error", ["ENOSPC", "EACCES", "EIO", "killed"])
 @pytest.mark.parametrize("atomic", [True, False])
 @pytest.mark.parametrize("links", [True, False])

@@ -89,7 +89,7 @@ def faults(cache: Cache, disk: FaultyDisk) -> Iterator[int]:
         number += 1
 
 
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(96)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistent"])
 @pytest.mark.parametrize("error", [*(errno.errorcode[e] for e in ERRORS), "killed"])
@@ -127,7 +127,7 @@ def ranges(size: int) -> Iterator[tuple[int, int]]:
     yield 0, size
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("file", [ENTRY, "deep/small", "large"])
 @pytest.mark.parametrize("how", ["zero", "flip", "cut", "longer", "swapped"])
 def test_damage_of_any_bytes_is_seen(file: str, how: str, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return SPECS / "mlp_small.yaml"
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("state", ["cold", "warm"])
 @pytest.mark.parametrize("error", [*(errno.errorcode[e] for e in ERRORS[:4]), "killed"])
 @pytest.mark.parametrize("part", range(4))

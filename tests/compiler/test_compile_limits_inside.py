@@ -142,7 +142,7 @@ def test_the_memory_plan_ends_inside(name: str, monkeypatch: pytest.MonkeyPatch)
         ("cuda", "xlac_sdk.emit.ctext._StatementWriter", "block", 40),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_emission_ends_with_the_kernel_that_is_begun(
     target: str, home: str, name: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

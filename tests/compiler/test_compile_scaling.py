@@ -57,7 +57,7 @@ def quadratic(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int,
     }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_function_is_quadratic(shape: str) -> None:
     counts = []

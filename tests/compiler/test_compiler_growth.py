@@ -110,13 +110,13 @@ def grows(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_calls_grow_linearly(kind: str, tmp_path: Path) -> None:
     grows(kind, (150, 300, 600), calls, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["fan", "residual"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.long
 def test_lines_grow_linearly(kind: str, tmp_path: Path) -> None:
     grows(kind, (80, 160), lines, tmp_path)

@@ -69,7 +69,7 @@ def test_both_keep_their_bounds(tmp_path: Path, name: str, precision: str) -> No
         ("", "", "default"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_who_compiles_decides(tmp_path: Path, says: str, asked: str, gets: str) -> None:
     """Whatever the spec says: a file and a model alike."""
     spec = tmp_path / "waves.yaml"

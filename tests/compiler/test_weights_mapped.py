@@ -114,7 +114,7 @@ def _file(spec: Path, way: Callable[..., Any]) -> Path:
 WAYS = (_fixed, _specialized, _symbolic, _threads, _loaded, _runtime)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("harm", [overwrite, truncate, append])
 @pytest.mark.parametrize("calls", [1, 20])  # enough for the quick call to be made
@@ -133,7 +133,7 @@ def test_a_file_that_was_written_to_is_an_error(
             model.run({"i": IDS}, {"h": np.empty((1, COLUMNS), np.float32)})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_file_that_was_replaced_is_no_concern(way: Callable[..., Any], spec: Path) -> None:
     model = way(spec)
@@ -146,7 +146,7 @@ def test_a_file_that_was_replaced_is_no_concern(way: Callable[..., Any], spec: P
     np.testing.assert_array_equal(model(IDS), np.ones((1, COLUMNS)))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("harm", [overwrite, truncate])
 @pytest.mark.parametrize("cache", ["off", "on"])

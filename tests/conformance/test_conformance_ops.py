@@ -28,7 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("mnemonic", "target"), cases)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_op_conforms(mnemonic: str, target: str) -> None:
     outcomes = check(OPS[mnemonic], find(target))
     failed = [f"{o.case}\n    {o.detail}" for o in outcomes if o.status != "passed"]

@@ -21,7 +21,7 @@ GUARD = 64
 
 
 @pytest.mark.parametrize("dtype", DType, ids=str)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_tails_stay_inside(dtype: DType) -> None:
     sizes = [*range(1, 20), 31, 33, 63, 65]
     params = tuple(Node.of(Param(f"x{n}", Type(dtype, (n,)))) for n in sizes)

@@ -111,7 +111,7 @@ def zero(dtype: type, value: int) -> Array:
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_products(cpu: str) -> None:
     needs_processor(cpu)
     case = Case()
@@ -129,7 +129,7 @@ def test_products(cpu: str) -> None:
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_sizes(cpu: str) -> None:
     """Sums that are no whole steps, one row, one column, batches, long sums, threads."""
     needs_processor(cpu)
@@ -154,7 +154,7 @@ def test_sizes(cpu: str) -> None:
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_few_columns(cpu: str) -> None:
     """Columns that fill half a vector or less, with sums of whole pairs of words and not."""
     needs_processor(cpu)
@@ -210,7 +210,7 @@ def convolved(x: Array, w: Array, op: Conv) -> Array:
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_convolutions(cpu: str) -> None:
     needs_processor(cpu)
     case = Case()
@@ -268,7 +268,7 @@ def test_convolutions(cpu: str) -> None:
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_transpositions(cpu: str) -> None:
     """In registers where there is a square of vectors, whatever is left beside it."""
     needs_processor(cpu)

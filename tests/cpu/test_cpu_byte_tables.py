@@ -33,7 +33,7 @@ PROCESSORS = {  # and what looks up bytes there
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_lookups(cpu: str) -> None:
     """Every byte, tables of signed and unsigned numbers, vectors that are no register."""
     needs_processor(cpu)

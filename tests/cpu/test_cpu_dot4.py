@@ -26,7 +26,7 @@ PROCESSORS = {  # and what computes dot products of bytes there
 
 @pytest.mark.parametrize("kind", [DType.U32, DType.I32])
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_dot_products_of_bytes(kind: DType, cpu: str) -> None:
     """Extremes on both sides, sums that wrap, vectors that are no register."""
     needs_processor(cpu)

@@ -35,7 +35,7 @@ CASES = [case for case in cases(small()) if case.group in {primitive.value for p
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_a_function_conforms(case: ConformanceCase) -> None:
     wrong = [f"{o.case}: {o.detail}" for o in check(case, BACKEND, small()) if o.status != "passed"]
     assert not wrong, "\n".join(wrong)

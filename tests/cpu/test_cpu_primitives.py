@@ -45,7 +45,7 @@ def everything(dtype: DType, lanes: int) -> tuple[Kernel, dict[str, DType]]:
 
 @pytest.mark.parametrize("cpu", ["", "x86-64-v3"])
 @pytest.mark.parametrize("dtype", [d for d in DType if not d.is_half])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_exact_primitive_agrees(dtype: DType, cpu: str) -> None:
     needs_processor(cpu)
     arrays = {n: samples(dtype, COUNT, seed) for n, seed in zip("abc", (1, 2, 3), strict=True)}
@@ -73,7 +73,7 @@ def test_every_exact_primitive_agrees(dtype: DType, cpu: str) -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize("lanes", (*LANES, 64))
 @pytest.mark.parametrize("cpu", ["", "x86-64-v4", "x86-64-v3"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_scaling_by_powers_of_two_is_exact(dtype: DType, lanes: int, cpu: str, x86: bool) -> None:
     """By an instruction where the machine has one, else by three products."""
     needs_processor(cpu)
@@ -101,7 +101,7 @@ def _where(ours, right, arrays):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("cpu", ["", "x86-64"])
 @pytest.mark.parametrize("source", list(DType))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_cast_agrees(source: DType, cpu: str) -> None:
     needs_processor(cpu)
     array = samples(source, COUNT)
@@ -160,7 +160,7 @@ def test_half_bits_survive_and_round(half: DType) -> None:
 
 @pytest.mark.parametrize("dtype", list(DType))
 @pytest.mark.parametrize("lanes", [2, 3, 7, 16])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_folds_agree(dtype: DType, lanes: int) -> None:
     chosen = [p for p in FOLDABLE if applies(p, dtype)]
     if not chosen:
@@ -197,7 +197,7 @@ def test_folds_agree(dtype: DType, lanes: int) -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
 @pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_extremes_of_lanes_keep_nan_and_signs_of_zeros(
     dtype: DType, lanes: int, cpu: str, x86: bool
 ) -> None:

@@ -109,7 +109,7 @@ def test_unknown_machines_come_with_suggestions(some: Some) -> None:
         ("i686-unknown-linux-gnu", "", b"\x7fELF\x01"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_objects_for_other_machines(triple: str, cpu: str, magic: bytes) -> None:
     target = BACKEND.target(Request(triple=triple, cpu=cpu))
     assert target.pointer_bits == (64 if "64" in triple else 32)

@@ -67,7 +67,7 @@ def of_group(group: str) -> Iterator[ConformanceCase]:
     return (case for case in cases(described(ARCH)) if case.group == group)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_the_kit(group: str, backend: CudaBackend) -> None:
     target = backend.target(Request())
     outcomes = [outcome for case in of_group(group) for outcome in check(case, backend, target)]
@@ -75,14 +75,14 @@ def test_the_kit(group: str, backend: CudaBackend) -> None:
     assert outcomes and not failed, "\n".join(failed)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 def test_an_operation(mnemonic: str, backend: CudaBackend) -> None:
     outcomes = check_op(OPS[mnemonic], backend)
     failed = [f"{o.case}\n    {o.detail}" for o in outcomes if o.status != "passed"]
     assert outcomes and not failed, f"{len(failed)} of {len(outcomes)} cases:\n" + "\n".join(failed)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_an_operation_whose_every_access_is_watched(watched: str, counts: Counts) -> None:
     """No race, nothing out of bounds, no shared memory read before it is written, in any order of
     blocks and warps.
@@ -95,7 +95,7 @@ def test_an_operation_whose_every_access_is_watched(watched: str, counts: Counts
 
 
 @pytest.mark.parametrize("name", ["reduce", "dot", "scatter", "cumulative"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_any_order_of_blocks_and_warps_will_do(
     name: str, backend: CudaBackend, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,13 +152,13 @@ def agree(case: str, backend: CudaBackend) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_products(case: str, backend: CudaBackend) -> None:
     agree(case, backend)
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_products_whose_every_access_is_watched(
     case: str, counts: Counts, request: pytest.FixtureRequest
 ) -> None:

@@ -144,7 +144,7 @@ def right(found: NDArray[Any], given: Arrays) -> bool:
 
 
 @pytest.mark.parametrize("seed", ["0", "5"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.long
 def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("STANDIN_SEED", seed)
@@ -154,7 +154,7 @@ def test_it_runs_in_any_order(counts: Counts, monkeypatch: pytest.MonkeyPatch, s
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_a_planted_fault_is_caught(
     counts: Counts, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -27,7 +27,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_a_spec_beside_float64(name: str, backend: CudaBackend) -> None:
     if name in LARGE and isinstance(backend, OnStandin):
         pytest.skip("too large for a CPU: make test-gpu")

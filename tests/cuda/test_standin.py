@@ -141,7 +141,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_planted_fault_is_caught(counts: Counts, name: str) -> None:
     body, said = FAULTS[name]
     with pytest.raises(DeviceError):
@@ -226,7 +226,7 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("name", WATCHED)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_fault_that_only_watching_finds(counts: Counts, name: str) -> None:
     body, said = WATCHED[name]
     with pytest.raises(DeviceError):

@@ -33,7 +33,7 @@ ALL = bool(os.environ.get("XLAC_EXPORT_ALL"))
 
 
 @pytest.mark.parametrize("batch", range(4))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_random_graphs_load_to_the_same_graph(batch: int, tmp_path: Path) -> None:
     for seed in range(batch * 25, batch * 25 + 25):
         case = make(Random(seed), 14)
@@ -41,7 +41,7 @@ def test_random_graphs_load_to_the_same_graph(batch: int, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("target", ["c", "cpu"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_random_graphs_build_to_the_same_bytes(target: str, tmp_path: Path) -> None:
     """Nodes of these graphs have no names, so the comments that tell names are compared from the
     second writing on.
@@ -63,7 +63,7 @@ SPECS = Path(__file__).parents[2] / "specs"
 @pytest.mark.parametrize(
     "file", [f for f in MODELS if f.stem not in ("resnet50", "mobilenet_v2")], ids=lambda p: p.stem
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_shipped_specs_build_to_the_same_bytes(file: Path, tmp_path: Path) -> None:
     model = load(file)
     found = again(model, tmp_path)
@@ -72,7 +72,7 @@ def test_shipped_specs_build_to_the_same_bytes(file: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", sorted(OPS))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_every_sample_of_every_op_loads_to_the_same_graph(name: str, tmp_path: Path) -> None:
     chosen = list(cases(OPS[name]))[: None if ALL else 10]
     if chosen:

@@ -127,7 +127,7 @@ def test_every_operation_that_takes_and_makes_sizes() -> None:
         holds(model, sizes, given)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("name", sorted(set(OPS) - {"custom_call"}))
 def test_every_operation_along_an_open_axis(name: str) -> None:
     size = symbol("n", 1, 8)

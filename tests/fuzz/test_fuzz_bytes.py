@@ -20,7 +20,7 @@ BATCH = 6
 
 
 @pytest.mark.parametrize("batch", range(40))
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(26)
 def test_products_are_exact(batch: int) -> None:
     cpu = PROCESSORS[batch % len(PROCESSORS)]
     needs_processor(cpu)

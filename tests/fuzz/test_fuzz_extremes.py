@@ -27,7 +27,7 @@ MODELS: dict[str, Callable[[], Iterable[bytes]]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_numbers_at_their_extremes(name: str, request: pytest.FixtureRequest) -> None:
     whole = request.config.getoption("--all")
     each = 1 if whole else ONE_OF[name]
@@ -60,7 +60,7 @@ HOSTILE = Path(__file__).parent / "found"
         "trees_for_2_31_targets",
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_counts_come_before_work(name: str) -> None:
     """Small models that asked for gigabytes or minutes: now a second of work at most, and few
     bytes.

@@ -43,7 +43,7 @@ def sanitized(*arguments: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("kind", "first"), [(k, n) for k, count in COUNT.items() for n in range(0, count, BATCH)]
 )
-@pytest.mark.sampled(100)
+@pytest.mark.sampled(200)
 @pytest.mark.long
 def test_nothing_is_touched_outside_of_its_value(
     kind: str, first: int, request: pytest.FixtureRequest

@@ -96,7 +96,7 @@ def attention(
 
 
 @pytest.mark.parametrize("mnemonic", ["attention_with_past", "attention_with_cache"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_samples(mnemonic: str) -> None:
     """Those of `attention` run on the stand-in (tests/cuda) and, with --all, here."""
     outcomes = check(OPS[mnemonic], InterpretedGpu(WIDE))

@@ -49,7 +49,7 @@ def test_what_is_no_gpu_lowering_asks_for_the_device() -> None:
 
 
 @pytest.mark.parametrize("warp", [8, 16, 64])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_warps_of_other_sizes(warp: int) -> None:
     """Values are exchanged inside of a warp, however wide it is."""
     target = replace(SMALL, warp=warp)

@@ -93,7 +93,7 @@ def alike(
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 @pytest.mark.parametrize("mnemonic", sorted(m for m in OPS if list(OPS[m].samples())))
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(120)
 def test_a_schedule_said_of_other_nodes_loses_nothing(mnemonic: str, target: Target) -> None:
     for sample in OPS[mnemonic].samples():
         try:
@@ -175,7 +175,7 @@ EQUAL: dict[str, Callable[[str], tuple[Node, ...]]] = {
 
 @pytest.mark.parametrize("target", [SMALL, TICKETS], ids=["launches", "tickets"])
 @pytest.mark.parametrize("what", EQUAL)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_equal_groups_compute_their_own_results(what: str, target: Target) -> None:
     once, twice = EQUAL[what]("a"), (*EQUAL[what]("a"), *EQUAL[what]("b"))
     program = agree(*twice, target=target, rtol=1e-4)

@@ -19,13 +19,13 @@ def check(name: str, target: Target) -> None:
     assert off(np.asarray(found), exact, np.maximum(np.abs(exact), 1e-30)) <= bound
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CASES)
 def test_sums_keep_their_digits(name: str) -> None:
     check(name, SMALL)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["all", "few columns", "running"])
 def test_sums_of_many_blocks_keep_their_digits(name: str) -> None:
     check(name, LARGE)

@@ -46,7 +46,7 @@ def picked(node: Node) -> list[Node]:
     ],
 )
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_sorts_are_stable(shape: tuple[int, ...], axis: int, descending: bool) -> None:
     """The position that each of many equal keys came from tells whether they kept their order."""
     keys, positions = param("keys", shape, DType.I32), param("positions", shape, DType.I32)
@@ -194,7 +194,7 @@ def atomics(program: Program) -> list[Store]:
     ("combine", "reverse", "exclusive"),
     [("add", False, False), ("max", True, False), ("add", False, True), ("min", True, True)],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_running_combinations(
     shape: tuple[int, ...], axis: int, combine: str, reverse: bool, exclusive: bool
 ) -> None:

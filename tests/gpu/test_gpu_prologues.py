@@ -82,7 +82,7 @@ def written(program: Program) -> set[object]:
     ],
     ids=["bf16", "few rows", "groups", "turned", "f32", "open"],
 )
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_weights_are_dequantised_on_their_way(node: Node) -> None:
     """Scales and zero points of columns or groups; one kernel."""
     sizes = {"m": 17} if not isinstance(node.shape[0], int) else {}
@@ -94,7 +94,7 @@ def test_weights_are_dequantised_on_their_way(node: Node) -> None:
     ("kind", "dtype", "k"),
     [("layer_norm", D.BF16, 48), ("layer_norm", D.F32, 37), ("rms_norm", D.F16, 48)],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.long
 def test_rows_are_normalised_on_their_way(kind: str, dtype: DType, k: int) -> None:
     """What rows are reduced to comes from a kernel of its own; the normalised array is written by

@@ -24,7 +24,7 @@ TOLERANCE = {DType.F64: 1e-9, DType.F32: 2e-4, DType.F16: 4e-2, DType.BF16: 2.5e
 
 @pytest.mark.parametrize("target", [SMALL, LARGE], ids=lambda t: t.name)
 @pytest.mark.parametrize("fuse", [True, False])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_random_graphs_agree(target: Target, fuse: bool, request: pytest.FixtureRequest) -> None:
     """Every graph on one of the targets, every other one unfused too; with --all each in all four
     ways.

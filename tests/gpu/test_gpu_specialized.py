@@ -61,7 +61,7 @@ def maps(kernel: Kernel) -> list[TensorMap]:
 
 
 @pytest.mark.parametrize("turned", ["nt", "nn", "tt", "tn"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_layouts(
     turned: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

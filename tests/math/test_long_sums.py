@@ -42,26 +42,26 @@ def test_sums_keep_their_digits(name: str) -> None:
     check(SMALL[name], 1000, "cpu")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SMALL)
 def test_sums_keep_their_digits_in_numpy(name: str) -> None:
     check(SMALL[name], 1000, "reference")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", SMALL)
 def test_sums_keep_their_digits_in_c(name: str) -> None:
     check(SMALL[name], 1000, "c")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3"])
 def test_sums_keep_their_digits_on_other_machines(name: str, cpu: str) -> None:
     check(SMALL[name], 1000, "cpu", cpu=cpu)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", LARGE)
 def test_very_long_sums_keep_their_digits(name: str) -> None:
     check(LARGE[name], 1 << 24, "cpu")
@@ -232,7 +232,7 @@ def _others(all_of_them: bool) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("draw", ["uniform", "normal"])
 @pytest.mark.parametrize("kind", ["columns", "rows", "running", "product"])
 @pytest.mark.parametrize("length", [512, 4096, 32768])

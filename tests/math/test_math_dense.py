@@ -24,7 +24,7 @@ def test_functions_keep_two_ulp(primitive: P, request: pytest.FixtureRequest) ->
 
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v2"])
 @pytest.mark.parametrize("primitive", FUNCTIONS, ids=lambda p: p.value)
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(26)
 def test_on_older_processors_too(primitive: P, cpu: str, request: pytest.FixtureRequest) -> None:
     needs_processor(cpu)
     most, at = worst(primitive, MANY if request.config.getoption("--all") else FEW, cpu)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("case", CASES, ids=[str(c[0].value) for c in CASES])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_within_ulps(
     case: tuple[P, Callable[[Array], Array], float, float], kind: Any, name: str
 ) -> None:
@@ -80,7 +80,7 @@ def test_remainder_is_exact(kind: Any, name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("primitive", [P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.NEG])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_exact_functions(primitive: P, kind: Any, name: str) -> None:
     meaning = {
         P.FLOOR: np.floor,

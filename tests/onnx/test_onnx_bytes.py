@@ -58,7 +58,7 @@ def dynamic() -> tuple[Any, list[Array]]:
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.parametrize("make", [product, convolution, dynamic])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_open_sizes(make: Any, target: str) -> None:
     RNG.bit_generator.state = np.random.default_rng(5).bit_generator.state
     made, given = make()

@@ -55,7 +55,7 @@ def test_label_encoder(keys: str) -> None:
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_linear_classifier(transform: str, classes: int) -> None:
     rows = 1 if classes == 2 else classes
     check(
@@ -80,7 +80,7 @@ def test_linear_regressor() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_support_vectors(kernel: str) -> None:
     about: dict[str, Any] = {
         "kernel_type": kernel,

@@ -21,7 +21,7 @@ BATCH = 20
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_random_models_agree(first: int) -> None:
     for seed in range(first, first + BATCH):
         proto, given = qdq_maker.make(Random(seed))

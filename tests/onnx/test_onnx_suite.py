@@ -50,7 +50,7 @@ def listed() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 def test_exactly_what_is_listed_fails(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLAC_CACHE", "off")
     names = sorted(suite())[shard::SHARDS]

@@ -77,7 +77,7 @@ def linked(device: object) -> None:
 
 
 @pytest.mark.parametrize(("arch", "case"), CHOSEN, ids=[f"{a}-{c.name}" for a, c in CHOSEN])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_programs_run_from_c_on_opencl(linked: None, arch: str, case: ConformanceCase) -> None:
     target = BACKEND.target(Request(arch=arch))
     wrong = [

@@ -38,7 +38,7 @@ CHOSEN = [
 
 
 @pytest.mark.parametrize(("arch", "case"), CHOSEN, ids=[f"{a}-{c.name}" for a, c in CHOSEN])
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 def test_it_conforms(device: object, arch: str, case: ConformanceCase) -> None:
     wrong = [
         f"{o.case}: {o.detail}" for o in check(case, BACKEND, target(arch)) if o.status != "passed"
@@ -48,7 +48,7 @@ def test_it_conforms(device: object, arch: str, case: ConformanceCase) -> None:
 
 @pytest.mark.parametrize("mnemonic", sorted(m for m, op in OPS.items() if op.samples()))
 @pytest.mark.parametrize("arch", KINDS)
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(120)
 def test_an_operation_conforms(device: object, arch: str, mnemonic: str) -> None:
     outcomes = check_op(OPS[mnemonic], BACKEND, Request(arch=arch))
     wrong = [f"{o.case}\n    {o.detail}" for o in outcomes if o.status != "passed"]

@@ -72,7 +72,7 @@ def doubled(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 @pytest.mark.parametrize("name", COMPOSITES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_expansion_agrees_with_evaluate(name: str) -> None:
     for sample in OPS[name].samples():
         op = OPS[name](**sample.attributes)
@@ -100,7 +100,7 @@ def test_expansion_agrees_with_evaluate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPOSITES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_expansion_in_the_types_of_the_sample(name: str) -> None:
     """Halves too: the expansion has the inferred types, is well formed, and agrees with float64."""
     for sample in OPS[name].samples():

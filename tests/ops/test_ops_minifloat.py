@@ -68,7 +68,7 @@ def test_every_code_is_decoded(format: str) -> None:
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16, DType.BF16], ids=str)
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_numbers_are_rounded_as_ml_dtypes_rounds_them(format: str, dtype: DType) -> None:
     x = numbers(format, dtype)
     with np.errstate(all="ignore"):

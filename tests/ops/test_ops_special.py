@@ -57,7 +57,7 @@ def run(name: str, *arrays: Array) -> Array:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_it_agrees_with_scipy(name: str, dtype: type) -> None:
     reference, given = CASES[name]
     arrays = [a.astype(dtype) for a in given]

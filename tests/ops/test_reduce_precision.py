@@ -49,7 +49,7 @@ def pairs(dtype: DType, part: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("target", ["numpy", "cpu", "c"])
 @pytest.mark.parametrize("part", range(8))
 @pytest.mark.parametrize("dtype", BITS, ids=str)
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 def test_every_pair_of_bits_agrees_with_xla(dtype: DType, part: int, target: str) -> None:
     bits = patterns(dtype)
     x = bits.view(dtype.numpy)

@@ -78,7 +78,7 @@ def joined(count: int, axis: int, change: Callable[[Node], Node] = lambda x: x) 
 
 @pytest.mark.parametrize("target", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("most", [3, 4, 8])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_concatenations_around_the_limit(target: Target, most: int) -> None:
     for count in (most - 1, most, most + 1, 2 * most, most * most):
         for axis in (0, 1):
@@ -107,7 +107,7 @@ def starts(rank: int) -> list[Node]:
 
 @pytest.mark.parametrize("target", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("most", [4, 5])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_starts_of_many_axes(target: Target, most: int) -> None:
     x = param("x", (2, 3, 4, 3, 2))
     check(graph_of(Node.of(DynSlice((1, 2, 2, 1, 2)), x, *starts(5))), target, most)
@@ -125,7 +125,7 @@ def sorted_by(keys: int, others: Sequence[DType], **more: Any) -> Graph:
 @pytest.mark.parametrize("target", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("keys", [1, 2, 3])
 @pytest.mark.parametrize("more", [{}, {"descending": True}, {"kept": 4}], ids=str)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_sorts_of_many_tensors(target: Target, keys: int, more: dict[str, Any]) -> None:
     check(sorted_by(keys, (DType.F32, I32, DType.U8), **more), target, 5)
 
@@ -155,7 +155,7 @@ def lexicographic(dtypes: Sequence[DType]) -> Graph:
 @pytest.mark.parametrize("target", [CPU, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("shape", [(2, 1), (2, 0), (3, 7), (1, 64), (2, 100)], ids=str)
 @pytest.mark.parametrize("kept", [None, 1])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_sorts_by_a_body_that_compares_many(
     target: Target, shape: tuple[int, int], kept: int | None
 ) -> None:

@@ -123,7 +123,7 @@ def test_a_second_pipeline_finds_nothing_to_do(seed: int, precision: str) -> Non
         settles(make(Random(seed), steps, more), precision)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("first", range(0, 2400, 20))
 def test_random_pipelines_find_nothing_to_do_again(first: int) -> None:
     for seed in range(first, first + 20):

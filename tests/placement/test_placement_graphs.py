@@ -49,7 +49,7 @@ def drawn(case: Case, generator: Random) -> Model:
     return Model(graph, case.weights, place=tuple(places))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("batch", range(40))
 def test_random_graphs_in_random_stages(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

@@ -31,7 +31,7 @@ def single(file: Any) -> tuple[Model, Any]:
     return model, compile(model)
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("targets", TARGETS)
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)
@@ -45,7 +45,7 @@ def test_a_model_in_random_stages(file: Any, targets: str, seed: int) -> None:
         assert_equal(ours, program, random_inputs(model, 10 * seed + call))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ["bert_layer", "gpt2_decode", "digits", "lstm_3x60"])
 @pytest.mark.parametrize("seed", range(4))
 def test_one_program_of_a_stage_serves_all_sizes(name: str, seed: int) -> None:

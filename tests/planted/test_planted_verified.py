@@ -68,7 +68,7 @@ RULES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", RULES)
 def test_wrong_rules(name: str, cause: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     rule = RULES[name].on({DType.F32})
@@ -94,7 +94,7 @@ EXPANSIONS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", EXPANSIONS)
 def test_wrong_expansions(
     name: str, cause: Callable[..., str], monkeypatch: pytest.MonkeyPatch
@@ -147,7 +147,7 @@ PRIMITIVES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_wrong_primitives(
     name: str, cause: Callable[..., str], monkeypatch: pytest.MonkeyPatch
@@ -178,7 +178,7 @@ def test_a_wrong_fusion(cause: Callable[..., str], monkeypatch: pytest.MonkeyPat
     assert said.startswith("wrong kernel") and "it is how they are fused" in said
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(which("cc") is None, reason="the c target needs a C compiler")
 @pytest.mark.parametrize(
     ("primitive", "text"),

@@ -74,7 +74,7 @@ def limited_to(lowered: Lowered, share: float) -> int:
     return needed(lowered.program, True) - int(lowered.program.arena_bytes * (1 - share))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
 @pytest.mark.parametrize(
     "name", ["mlp", "gpt", "unet", pytest.param("residual", marks=pytest.mark.long)]

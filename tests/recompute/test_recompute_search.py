@@ -37,7 +37,7 @@ def plain_usage(problem: Problem, sequence: list[int]) -> list[int]:
     return found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", problems())
 def test_within_three_percent_of_the_optimum(name: str) -> None:
     problem = problems()[name]

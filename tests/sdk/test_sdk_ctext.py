@@ -36,7 +36,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C com
 
 @needs_compiler
 @pytest.mark.parametrize("language", ["c", "c++"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_case_compiles_without_a_warning(language: str, tmp_path: Path, some: Some) -> None:
     """Conformance programs as C, fewer as C++, whose headers take ten times as long to read; with
     --all each.

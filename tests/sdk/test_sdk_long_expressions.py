@@ -85,7 +85,7 @@ class RandomExpression:
 
 
 @pytest.mark.parametrize("seed", range(60))
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_random_expressions(seed: int) -> None:
     for number in range(5):
         one = RandomExpression(seed * 1000 + number)

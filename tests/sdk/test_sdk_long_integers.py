@@ -53,7 +53,7 @@ def signatures() -> Iterator[tuple[Primitive, tuple[DType, ...], DType]]:
 
 @pytest.mark.parametrize("target", [PLAIN, RICH, GUARDED], ids=lambda t: t.name)
 @pytest.mark.parametrize("primitive", sorted({p for p, _, _ in signatures()}, key=str))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_operation(primitive: Primitive, target: Target) -> None:
     for which, operands, result in signatures():
         if which is not primitive or (which is P.POW and target is not RICH):
@@ -69,7 +69,7 @@ def test_every_operation(primitive: Primitive, target: Target) -> None:
 
 
 @pytest.mark.parametrize("dtype", LONG)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_constants_as_second_operands(dtype: DType) -> None:
     numbers = special(dtype)
     x = Buffer("x", dtype, len(numbers))
@@ -190,7 +190,7 @@ class NoDevice(Device):
 
 @pytest.mark.parametrize("target", [RICH, GPU], ids=["cpu", "gpu"])
 @pytest.mark.parametrize("part", range(48))
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 def test_nothing_of_64_bits_is_left_of_the_kit(target: Target, part: int) -> None:
     chosen = [*cases(target)][part::48]
     for case in chosen:

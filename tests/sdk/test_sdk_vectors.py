@@ -32,7 +32,7 @@ WIDE = replace(
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize("width", [16, 32])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_vectors_mean_in_c_what_they_mean(width: int, some: Some) -> None:
     """Strips, masks, strides, gathers, shuffles, folds, casts and every primitive, four and eight
     lanes at a time; every ninth case, with --all each."""

@@ -79,7 +79,7 @@ def some(opened: Model, random: Random) -> dict[str, int]:
 
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.long
 def test_a_hundred_sizes(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, lowered = model(name), 0

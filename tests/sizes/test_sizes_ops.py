@@ -49,7 +49,7 @@ def agree(mnemonic: str, target: str, most: int) -> None:
 
 
 @pytest.mark.parametrize("mnemonic", PRIMITIVES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_an_extent_may_be_open(mnemonic: str) -> None:
     """The interpreter checks every access against the arrays of the call, and the arena is
     poisoned.
@@ -58,12 +58,12 @@ def test_an_extent_may_be_open(mnemonic: str) -> None:
 
 
 @pytest.mark.parametrize("mnemonic", PRIMITIVES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_on_the_cpu(mnemonic: str) -> None:
     agree(mnemonic, "cpu", 1)
 
 
 @pytest.mark.parametrize("mnemonic", IN_C)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_in_c(mnemonic: str) -> None:
     agree(mnemonic, "c", 1)

@@ -27,7 +27,7 @@ from xlac_sdk.target import Request
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 def test_a_variant_says_what_the_static_program_says_to_the_bit(name: str, target: str) -> None:
     opened, variants = model(name), VARIANTS[name]
     program, general = compiled(opened, target, variants), compiled(opened, target)
@@ -46,7 +46,7 @@ def test_a_variant_says_what_the_static_program_says_to_the_bit(name: str, targe
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_any_sizes_are_right(name: str) -> None:
     opened = model(name)
     program = compiled(opened, "cpu", VARIANTS[name])

@@ -34,7 +34,7 @@ def test_the_file_is_what_the_command_prints() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda p: p.stem)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_shipped_specs_name_the_schema_and_satisfy_it(spec: Path, validator: Any) -> None:
     first = spec.read_text("utf-8").splitlines()[0]
     assert first.startswith(HEAD)

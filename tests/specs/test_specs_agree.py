@@ -54,7 +54,7 @@ def test_every_spec_has_a_reference() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", sorted(REFERENCES))
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_spec_agrees(name: str, target: str, request: pytest.FixtureRequest) -> None:
     if target != "cpu" and name in SLOW and not request.config.getoption("--all"):
         pytest.skip("run by `make specs`, which takes minutes")

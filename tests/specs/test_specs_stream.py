@@ -31,7 +31,7 @@ def stream(model: Any, xs: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
 @pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_stream_of_calls(target: str, rows: int) -> None:
     xs = np.random.default_rng(rows).standard_normal((STEPS, rows, 60)).astype(np.float32)
     model = xlac.compile(SPEC, target=target, dims={"B": rows})
@@ -44,7 +44,7 @@ def test_a_stream_of_calls(target: str, rows: int) -> None:
     "options", [[], ["--dim", "B"], ["--dim", "B", "--variant", "B=2"]], ids=" ".join
 )
 @pytest.mark.parametrize("target", ["cpu", "c"])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_an_artefact_keeps_its_stream(target: str, options: list[str], tmp_path: Path) -> None:
     sized = options or ["--dim", "B=2"]
     for name in ("one", "other"):

@@ -87,7 +87,7 @@ def near(found: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("letter", ["L", "U"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_cholesky_reads_one_triangle(letter: str) -> None:
     a = random(2, 4, 4)
     a = a @ turned(a) + np.eye(4)
@@ -102,7 +102,7 @@ def test_cholesky_reads_one_triangle(letter: str) -> None:
 
 
 @pytest.mark.parametrize("options", ["LLNN", "LUTU", "RLTN", "RUCU", "LLCN", "RUNN"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_triangular_solve(options: str) -> None:
     side, part, form, diagonal = options
     a, b = random(2, 3, 3) + 4 * np.eye(3), random(2, 3, 3)
@@ -116,7 +116,7 @@ def test_triangular_solve(options: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4), (4, 2), (5, 4)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_lu(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
     """By columns, and for five rows by blocks of two columns."""
     if shape == (5, 4):
@@ -140,7 +140,7 @@ def test_lu(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (5, 3), (1, 1), (4, 2)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_qr(shape: Shape) -> None:
     a = random(2, *shape)
     a[1, 1:] = 0.0
@@ -155,7 +155,7 @@ def test_qr(shape: Shape) -> None:
 
 @pytest.mark.parametrize("letter", ["L", "U"])
 @pytest.mark.parametrize("size", [1, 2, 5])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_eigenvalues(letter: str, size: int) -> None:
     a = random(2, size, size)
     a = a + turned(a)
@@ -172,7 +172,7 @@ def test_eigenvalues(letter: str, size: int) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (1, 1)])
 @pytest.mark.parametrize("mode", ["A", "S"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_singular_values(shape: Shape, mode: str) -> None:
     a, (m, n), k = random(2, *shape), shape, min(shape)
     left, right = (m, n) if mode == "A" else (k, k)
@@ -193,7 +193,7 @@ def test_singular_values(shape: Shape, mode: str) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
 @pytest.mark.parametrize("square", [True, False])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_singular_values_without_vectors(shape: Shape, square: bool) -> None:
     """The text states sizes of either kind for vectors, which are not computed."""
     a, (m, n), k = random(2, *shape), shape, min(shape)

@@ -110,7 +110,7 @@ def counted(found: Lowered) -> Counter[str]:
     return Counter(group.kind.name for _, group in groups(found.partition))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str) -> None:
     function, args = CASES[name]

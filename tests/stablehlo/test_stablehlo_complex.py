@@ -134,7 +134,7 @@ def test_functions_of_every_pair_of_parts(name: str, dtype: DType) -> None:
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", sorted(ALL))
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 def test_compiled_functions(name: str, dtype: DType, target: str) -> None:
     for a, b in (every_pair(dtype), anywhere(dtype)):
         check(name, a, b, run(ALL[name], a, b, target=target))
@@ -142,7 +142,7 @@ def test_compiled_functions(name: str, dtype: DType, target: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", sorted(ALL))
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_functions_of_numbers_anywhere(name: str, dtype: DType) -> None:
     a, b = anywhere(dtype)
     check(name, a, b, run(ALL[name], a, b))
@@ -158,7 +158,7 @@ def pairs(dtype: DType, count: int) -> tuple[Array, ...]:
     return tuple(some)
 
 
-@pytest.mark.parametrize("target", ["numpy", pytest.param("cpu", marks=pytest.mark.sampled(2))])
+@pytest.mark.parametrize("target", ["numpy", pytest.param("cpu", marks=pytest.mark.sampled(4))])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_quotients(dtype: DType, target: str) -> None:
     """Within a few units of the whole quotient's last place; C99's Annex G where a part is infinite

@@ -44,7 +44,7 @@ def typed(x: Array, element: str = "f32") -> str:
 
 
 @pytest.mark.parametrize("op", FLOATS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_functions_of_a_float(op: str) -> None:
     reference, x = FLOATS[op]
     found = one(unary(op, typed(x), typed(x)), x)
@@ -65,7 +65,7 @@ BINARY: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("op", BINARY)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_functions_of_two_floats(op: str) -> None:
     x, y = POSITIVE, X[::-1].copy()
     np.testing.assert_allclose(

@@ -60,7 +60,7 @@ def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "target,threads", [("cpu", "1"), ("cpu", "2"), ("c", "1"), ("reference", "1")]
 )
@@ -111,7 +111,7 @@ def test_a_time_out_is_exit_code_4(
 
 
 @pytest.mark.parametrize("command", ["run", "bench", "profile"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_absurd_work_is_refused_unless_wanted(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,7 +43,7 @@ def functions(name: str, folder: Path, threads: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_loops_are_what_they_would_be(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_loops_are_what_they_would_be(
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_no_strip_looks(name: str, tmp_path: Path) -> None:
     ours = functions(name, tmp_path, 2)
     strips = [symbol for symbol in ours if symbol.endswith(".strip")]

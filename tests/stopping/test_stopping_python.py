@@ -39,7 +39,7 @@ def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return made, inputs(made.program)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_it_ends(endless: Case) -> None:
     """By ctrl-C, by a time-out, and by another thread; one after the other, so that each finds the
     program usable.
@@ -78,7 +78,7 @@ def spinning(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[int], 
     return lambda n: made(np.ones(8, "f4"), np.int32(n) * np.ones((), "i4"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_calls_after_it_are_right_and_nothing_leaks(spinning: Callable[[int], Any]) -> None:
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt), Pressed(0.02):
@@ -150,7 +150,7 @@ def test_a_call_in_another_thread_is_no_business_of_signals(spinning: Callable[[
         assert found.result() == "XL4042"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_many_threads_stop_each_their_own(spinning: Callable[[int], Any]) -> None:
     """Half of the calls end by themselves, half by their time-outs, all at once."""
 

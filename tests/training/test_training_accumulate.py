@@ -45,7 +45,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("loss", ["mean", "counted"])
 @pytest.mark.parametrize("target", ["reference", "cpu", "c"])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_as_one_batch(loss: str, target: str, tmp_path: Path) -> None:
     """Whole, ragged and smaller batches; the counted loss has a micro-batch with a count of 0."""
     text = DENSE

@@ -23,7 +23,7 @@ def made(folder: Path, text: str, parts: int = 1, target: str = "reference") -> 
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.long
 def test_a_gan_learns_as_from_the_whole_batch(target: str, tmp_path: Path) -> None:
     """Whole and ragged batches, and one of one row, which is one micro-batch."""
@@ -85,7 +85,7 @@ def test_dropout_draws_anew_for_what_is_computed_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["z", "real"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_nothing_is_learned_where_one_pass_is_not_finite(name: str, tmp_path: Path) -> None:
     trainer = made(tmp_path, GAN, 2)
     trainer.step(**batch(0))

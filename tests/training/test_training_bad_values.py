@@ -71,14 +71,14 @@ def wrong(folder: Path, section: str) -> str:
 
 
 @pytest.mark.parametrize("option", BAD)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_an_option_has_bounds(option: str, tmp_path: Path) -> None:
     for value in BAD[option]:
         wrong(tmp_path, SGD + f"  {option % value}\n")
 
 
 @pytest.mark.parametrize("value", RATES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_rate_is_a_number_of_at_least_0(value: str, tmp_path: Path) -> None:
     assert "a learning rate is" in wrong(tmp_path, f"  optimizer: {{sgd: {{lr: {value}}}}}\n")
 
@@ -104,7 +104,7 @@ def _parameters() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("text", "key"), _parameters())
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_parameters_are_finite_numbers(text: str, key: str, tmp_path: Path) -> None:
     section = f"  wrt: ['*.weight']\n  {text}\n".replace("KEY", key)
     for value in (*NUMBERS, *(["-1"] if key != "beta2_decay" else ["1"])):

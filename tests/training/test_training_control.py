@@ -79,7 +79,7 @@ def gradients(trainer: Trainer, steps: int = 2, choice: int = 0) -> list[Any]:
 
 
 @pytest.mark.parametrize("target", ["c", "cpu"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.long
 def test_the_same_everywhere(target: str, tmp_path: Path) -> None:
     one = gradients(made(tmp_path, DROP))
@@ -213,7 +213,7 @@ train:
 
 
 @pytest.mark.parametrize("compute", ["f32", "bf16"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_all_of_it_together(compute: str, tmp_path: Path) -> None:
     """A loop with a bound whose body draws, and declares a gradient, in both precisions."""
     rng = np.random.default_rng(0)

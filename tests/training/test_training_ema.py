@@ -103,7 +103,7 @@ def test_averages_are_pytorchs(tmp_path: Path) -> None:
         ('{decay: "1 - 1 / (step + 1)"}', lambda n: n / (n + 1), 0, 1),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_what_decides_averages(
     ema: str, decay: Any, after: int, every: int, tmp_path: Path
 ) -> None:

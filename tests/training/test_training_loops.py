@@ -101,7 +101,7 @@ def test_gradient_beside_jax(target: str, bound: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["reference", "c", "cpu"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_bound_that_is_too_small(target: str, tmp_path: Path) -> None:
     """It ends the loop; a checked program says so, with the place of the loop."""
     file, x = written(tmp_path, "max: 3"), data()["x"]

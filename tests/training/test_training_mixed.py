@@ -112,7 +112,7 @@ def far(some: dict[str, Any], exact: dict[str, Any]) -> float:
     ("conv", "f16", "reference"), ("dense", "bf16", "cpu"), ("conv", "bf16", "cpu"),
     ("dense", "bf16", "c"), ("conv", "f16", "c"),
 ])  # fmt: skip
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_gradients_are_as_near_as_autocasts(
     name: str, half: str, target: str, tmp_path: Path
 ) -> None:

@@ -120,7 +120,7 @@ MODELS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any], Callable[..
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", MODELS)
 def test_thirty_steps(name: str, tmp_path: Path) -> None:
     text, loss, draw, optimizer = MODELS[name]

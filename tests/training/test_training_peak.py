@@ -26,7 +26,7 @@ from xlac_sdk.target import Request
 MODELS = {"residual": (RESIDUAL, (8, 3, 8, 8), None), "lstm": (LSTM, (8, 6, 4), (8, 6, 3))}
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
 @pytest.mark.parametrize("name", MODELS)

@@ -60,7 +60,7 @@ def _by_rows(spec: Path) -> bool:
 @pytest.mark.parametrize("clip", ["", "clip: {norm: 0.5}", "clip: {value: 0.01}"])
 @pytest.mark.parametrize("optimizer", BY_ROWS)
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_equals_the_update_of_the_whole_table(
     target: str, optimizer: str, clip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ def data(steps: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("target", ["reference", "c", "cpu"])
 @pytest.mark.parametrize("steps", [60, 7])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.long
 def test_a_step_is_the_same(target: str, steps: int, tmp_path: Path) -> None:
     """Where chunks are whole, and where the last has fewer steps."""

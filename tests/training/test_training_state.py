@@ -49,7 +49,7 @@ def test_weights_are_not_kept_beside_their_state(tmp_path: Path) -> None:
     assert kept() is None
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("target", ["cpu", "c"])
 def test_no_weight_is_copied(optimizer: str, target: str, tmp_path: Path) -> None:

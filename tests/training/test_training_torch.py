@@ -105,7 +105,7 @@ def trained(
 @pytest.mark.parametrize(
     ("spec", "name", "given"), OPTIMIZERS, ids=lambda v: v if isinstance(v, str) else ""
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_optimizers(spec: str, name: str, given: dict[str, Any], tmp_path: Path) -> None:
     trainer = made(tmp_path, MLP.format(optimizer=spec, more=""))
     net = module(trainer)

@@ -149,7 +149,7 @@ def test_the_rate_is_set_while_it_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["reference", "cpu", "c"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_rate_and_a_length_are_written_alone(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_mean_whose_count_the_data_decides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_targets_agree(target: str, tmp_path: Path) -> None:
     one, other = made(tmp_path), made(tmp_path, target=target)
     for seed in range(3):

@@ -27,7 +27,7 @@ NOISE = 2.0**-50  # of float64 itself, beside the scale of a result and its oper
 SAMPLED = sorted(set(OPS) - {"param", "custom_call"})
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", SAMPLED)
 def test_operations_in_their_own_types_are_within_their_bounds(name: str) -> None:
     for case in cases(OPS[name]):

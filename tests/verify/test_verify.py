@@ -56,7 +56,7 @@ outputs: [y]
 """
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", SMALL)
 def test_shipped_specs_are_right(name: str) -> None:
     dims = SMALL[name]

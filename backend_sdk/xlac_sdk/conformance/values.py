@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,11 @@ def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tu
     """Operands for a primitive: all pairs of special values, then random ones, padded to a multiple
     of `count`.
     """
+    return tuple(array.copy() for array in _arguments(primitive, dtypes, count))
+
+
+@cache  # the same for every target
+def _arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tuple[Array, ...]:
     rng = np.random.default_rng(zlib.crc32(f"{primitive.value} {dtypes}".encode()))
     pools = [special(d) for d in dtypes]
     if len(dtypes) == 3:

@@ -145,7 +145,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes(mistake: str) -> None:
     call, told = MISTAKES[mistake]

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Callable[..., Any], Any, Any]] = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", CASES)
 def test_beside_jax(name: str) -> None:
     f, ours, theirs = CASES[name]

@@ -118,13 +118,13 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", list(CASES))
 def test_beside_the_definition(case: str) -> None:
     agree(gradients(**CASES[case]))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64-v2"])
 def test_machines(cpu: str) -> None:
     agree(gradients((1, 2, 83, 24), (1, 2, 131, 24), causal=True), target(cpu))

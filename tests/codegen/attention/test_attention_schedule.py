@@ -104,7 +104,7 @@ FOUR = (1, 2, 64, 32)
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "x86-64-v2"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_machines(cpu: str) -> None:
     """Tiles of 8 and 4 lanes; rows and keys that fill none of them."""
     needs_processor(cpu)
@@ -191,7 +191,7 @@ def test_a_row_hidden_by_infinities_is_nan() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_open_sizes(causal: bool) -> None:
     """One program for every number of queries and keys, those below a tile too."""
     symbol = Symbol("n", 1, 300, 128)

@@ -40,7 +40,7 @@ SPREAD = {
 
 
 @pytest.mark.parametrize("name", SPREAD)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 def test_spread(name: str) -> None:
     anchor = SPREAD[name]
     more = param("more", anchor.type)

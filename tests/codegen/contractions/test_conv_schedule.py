@@ -48,7 +48,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_samples(target, some):
     for number, sample in some(list(enumerate(Conv.samples())), 3):
         agree(
@@ -60,7 +60,7 @@ def test_samples(target, some):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_channels_last(name):
     small = (
         "pointwise",
@@ -76,7 +76,7 @@ def test_channels_last(name):
 
 
 @pytest.mark.parametrize("name", ["same", "strided", "pointwise", "depthwise", "depthwise strided"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_epilogues(name):
     anchor = CASES[name]
     channels = anchor.shape[-1]
@@ -102,7 +102,7 @@ PLANES = {  # x by batch, channel and space; strides, padding and dilation by sp
 
 @pytest.mark.parametrize("dtype", [F32, DType.BF16], ids=str)
 @pytest.mark.parametrize("name", PLANES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_depthwise_channel_by_channel(name, dtype):
     """As the model gives it, and turned by the graph as layouts are chosen; weights known and not;
     with what follows.
@@ -147,7 +147,7 @@ def test_an_input_computed_by_the_group():
 @pytest.mark.parametrize(
     "name", ["same", "strided", "stem", "pointwise", "grouped", "half", "transposed"]
 )
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 def test_results_in_another_layout(name):
     anchor = CASES[name]
     channels = anchor.shape[-1]
@@ -207,7 +207,7 @@ def gradient(pad, batch=2, size=(9, 16), channels=32, filters=33):
 
 
 @pytest.mark.parametrize("pad", [(1, 1), (1, 0), (0, 1)], ids=str)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_padded_copy_of_a_weight_gradient_is_turned_in_registers(pad):
     """Zeros and data are written by nests of their own, so that no load asks if it is inside."""
     anchor = gradient(pad)

@@ -63,7 +63,7 @@ def kernel_of(made: Group, target: Target) -> Kernel:
 @pytest.mark.parametrize(
     "m, n, k", [(32, 192, 200), (40, 320, 130), (28, 96, 1024)], ids=["panels", "odd", "chunks"]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.long
 def test_every_line_behind_the_first_panel_is_fetched(m: int, n: int, k: int) -> None:
     made = group(Kind.DOT, matmul(m, n, k, "weight"))

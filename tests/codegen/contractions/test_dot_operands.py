@@ -79,7 +79,7 @@ def test_a_small_layer_runs_without_packing():
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("sizes", [(1, 128, 64), (9, 21, 33), (30, 70, 20)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_epilogues(target, sizes):
     anchor, biased = _layer(*sizes)
     relu = build.maximum(biased, 0.0)

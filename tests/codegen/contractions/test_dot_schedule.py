@@ -42,7 +42,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_samples(target, some):
     for number, sample in some(list(enumerate(Dot.samples())), 2):
         kinds = [("input", "weight"), ("input",), ("weight", "input")][number % 3]
@@ -51,7 +51,7 @@ def test_samples(target, some):
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_sizes_and_layouts(target, turned):
     for number, (m, n, k) in enumerate(SIZES):
         kinds = (
@@ -74,7 +74,7 @@ def test_blocks_of_rows_and_threads():
 
 
 @pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.long
 def test_long_sums_are_added_in_chunks(name):
     target = replace(TARGETS[name], threads=1).with_facts(l2_bytes=4 << 10)
@@ -143,7 +143,7 @@ def test_work_counts_multiplications_and_additions_of_the_whole_product():
 
 
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_on_this_machine(turned):
     target = cpu(threads=2)
     for m, n, k, dtype in (

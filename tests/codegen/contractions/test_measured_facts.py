@@ -91,7 +91,7 @@ def result(model: Model, target: Target, given: dict[str, Array]) -> Array:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_measured_facts_change_no_bit(name: str) -> None:
     y = MODELS[name]()

@@ -92,7 +92,7 @@ SIZES = {
 
 @pytest.mark.parametrize("results", toom_cook.POINTS)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_sizes(size: str, results: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forced(monkeypatch, results)
     x, columns, low, high = SIZES[size]
@@ -134,7 +134,7 @@ def test_channels_first_and_a_kernel_that_lies_otherwise(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_on_this_machine(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forced(monkeypatch, 4)
     agree(group(Kind.CONV, conv((2, 29, 30, 64), 96)), replace(cpu(threads), fast=True))
@@ -179,7 +179,7 @@ def test_other_forms_are_left_to_the_direct_sum(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("how", ["forward", "backward", "as they are"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_weights_that_are_not_known_while_compiling(
     how: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

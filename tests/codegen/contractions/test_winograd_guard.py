@@ -85,7 +85,7 @@ def test_one_pixel_of_a_tile() -> None:
 
 @pytest.mark.parametrize("kind", ["weight", "input"])
 @pytest.mark.parametrize("value", [np.inf, np.nan, 3e38, 1e33], ids=str)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_weights(value: float, kind: str) -> None:
     made = conv(kind=kind)
     given = values(group(Kind.CONV, made))
@@ -135,7 +135,7 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("direct")
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_the_direct_sum_of_tiles(size: str) -> None:
     x, columns, low, high = SIZES[size]
     agree(group(Kind.CONV, conv(x, columns, low, high)), TARGETS["avx512"])
@@ -171,7 +171,7 @@ def test_a_residual_that_is_x_is_not_overwritten() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_on_this_machine(threads: int) -> None:
     """Tiles of both kinds, with what follows."""
     anchor = conv((2, 29, 30, 32), 48)

@@ -75,7 +75,7 @@ def test_groups_that_fit_are_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_random_graphs(seed: int) -> None:
     """On a target with so few buffers that much is cut, results are those without a limit."""
     case = make(Random(seed), 14)

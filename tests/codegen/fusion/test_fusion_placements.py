@@ -24,7 +24,7 @@ def cut(graph: Graph, asked: dict[str, Placement] | None = None) -> Partition:
 
 
 @pytest.mark.parametrize("seed", range(24))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_values_of_random_graphs_may_be_computed_anywhere(seed: int) -> None:
     graph, draw = random_graph(seed), random.Random(seed)
     asked = Placements(
@@ -34,7 +34,7 @@ def test_values_of_random_graphs_may_be_computed_anywhere(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40, 100))
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_choices_given_back_give_the_same_groups(seed: int) -> None:
     graph = random_graph(seed)
     own = cut(graph)
@@ -45,7 +45,7 @@ def test_choices_given_back_give_the_same_groups(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 160))
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_any_value_that_is_not_kept_can_be(seed: int) -> None:
     """Alone: of two neighbours, one is then read by no kernel that could have computed it."""
     graph = random_graph(seed)

@@ -133,7 +133,7 @@ def test_fusion_leads_few_results_of_many_elements_to_threads(
 
 
 @pytest.mark.parametrize("shape, axes", SPLIT, ids=str)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_few_results_of_many_elements_are_split_over_threads(
     shape: tuple[int, ...], axes: tuple[int, ...]
 ) -> None:

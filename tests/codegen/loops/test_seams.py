@@ -144,7 +144,7 @@ def schedules(random: Random, target: Target) -> Iterator[SeamsSchedule]:
     yield SeamsSchedule(random.randint(1, 4), target.masked, False)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(240))
 def test_any_graph(seed: int) -> None:
     random = Random(seed)
@@ -272,7 +272,7 @@ def test_open_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("combine", ["add", "mul", "max"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_vectors_that_are_one_number_are_combined_as_such(combine: str) -> None:
     """Nothing but padding is left to combine, in vectors wider and narrower than an accumulator."""
     targets = [replace(t, vector_bytes=b) for t in (PLAIN, MASKED) for b in (16, 32, 64)]

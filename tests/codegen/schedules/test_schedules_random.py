@@ -30,7 +30,7 @@ CASES = CPU_CASES | KIND_CASES | GPU_CASES | OPERAND_CASES
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.runs])
-@pytest.mark.sampled(160)
+@pytest.mark.sampled(320)
 def test_any_schedule_computes_the_same(name: str, seed: int) -> None:
     case, rng = CASES[name], Random(f"{name} {seed}")
     made = case.made()
@@ -115,7 +115,7 @@ def heeded(made: Group, target: Target, part: str, start: Schedule, left: set[Fi
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_every_field_changes_some_kernel(template: str) -> None:
     assert unheeded(template) == FORCED.get(template, set())
 

@@ -33,7 +33,7 @@ SPECS = {
 
 @pytest.mark.parametrize("facts", FACTS)
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(50)
 def test_schedules_that_are_given_back_make_the_same_kernels(
     spec: str, facts: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,7 +109,7 @@ def sent(node: Node, x: Array, ct: Array) -> Array:
     return found.astype(ct.dtype)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str) -> None:
     node = CASES[name]

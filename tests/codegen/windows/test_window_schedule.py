@@ -62,14 +62,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_samples(target):
     for sample in Window.samples():
         agree(group(Kind.WINDOW, of_sample("window", sample)), target)
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_cases(name):
     for target in TARGETS.values():
         agree(group(Kind.WINDOW, CASES[name]), target)
@@ -115,7 +115,7 @@ def _largest_and_place() -> Graph:
 @pytest.mark.parametrize(
     "pads", [((0, 0, 0), (0, 0, 0)), ((0, 1, 0), (0, 1, 0)), ((0, 0, 1), (0, 0, 0))], ids=str
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_bodies_of_several_results(pads):
     shape = (2, 7, 9)
     given = {"window": (1, 3, 3), "strides": (1, 2, 1), "low": pads[0], "high": pads[1]}

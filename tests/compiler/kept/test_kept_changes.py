@@ -15,7 +15,7 @@ from xlac.cache import compilations
 from xlac.support import dependencies
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("hashed", [0, dependencies.HASHED])
 @pytest.mark.parametrize("file", ["small.yaml", "weights.safetensors"])
 @pytest.mark.parametrize("when", ["before it is read", "after"])

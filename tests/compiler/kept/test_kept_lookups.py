@@ -85,7 +85,7 @@ LLVM = (
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_kept_code_is_opened_without_llvm_where_it_was_linked(spec: Path, threads: str) -> None:
     command = [sys.executable, "-c", LLVM, str(spec), threads]
     cold, warm = (

@@ -27,7 +27,7 @@ def product(left: Node, right: Node) -> Node:
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("shape", [(16, 32, 8), (7, 13, 5), (2, 9, 3), (33, 2, 17)])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_products(dtype: DType, turned: tuple[bool, bool], shape: tuple[int, int, int]) -> None:
     rows, columns, depth = shape
     left = (
@@ -84,7 +84,7 @@ EPILOGUES: dict[str, Callable[[DType], Node]] = {
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("what", EPILOGUES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_epilogues(what: str, dtype: DType, on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if on_gpu:  # the stand-in rounds to tf32 what is exact there
         monkeypatch.setattr(Asked, "bounds", OF_TF32)

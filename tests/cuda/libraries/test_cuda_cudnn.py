@@ -66,7 +66,7 @@ CONVOLUTIONS: dict[str, Callable[[DType], Node]] = {
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("what", CONVOLUTIONS)
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 def test_convolutions(what: str, dtype: DType, on_gpu: bool) -> None:
     with AskedDnn(CONVOLUTIONS[what](dtype), precision="fast") as asked:
         assert asked.calls == 1, [
@@ -96,7 +96,7 @@ ATTENTIONS: dict[str, Callable[[DType], Node]] = {
 
 @pytest.mark.parametrize("dtype", [F16, BF16])
 @pytest.mark.parametrize("what", ATTENTIONS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_attention(what: str, dtype: DType) -> None:
     with AskedDnn(ATTENTIONS[what](dtype), precision="fast") as asked:
         assert asked.calls == 1, [

@@ -81,7 +81,7 @@ def agree(model: Compiled, seed: int, limit: float, which: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 12080, 12040, 12020])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_loops_and_branches_in_each_other(
     backend: CudaBackend,
     counts: Counts,

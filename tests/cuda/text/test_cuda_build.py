@@ -31,7 +31,7 @@ has_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not 
 @compiles
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("spec", [p.stem for p in MODELS])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_every_spec_compiles(spec: str, arch: str, request: pytest.FixtureRequest) -> None:
     """Registers are not spilled, but for a word or two that the assembler thinks worth more
     threads.
@@ -48,7 +48,7 @@ def test_every_spec_compiles(spec: str, arch: str, request: pytest.FixtureReques
 
 @compiles
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_conformance_cases_compile(arch: str, request: pytest.FixtureRequest) -> None:
     """Every primitive, statement and step, as the SDK's conformance has them."""
     target = BACKEND.target(Request(arch=arch))

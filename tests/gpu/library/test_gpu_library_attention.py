@@ -131,7 +131,7 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_what_the_library_cannot_say_is_generated(what: str) -> None:
     made, why = REFUSED[what]
     assert why in note(made(), "fast")

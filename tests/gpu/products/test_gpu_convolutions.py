@@ -71,7 +71,7 @@ NHWC, NCHW = ("NHWC", "OIHW", "NHWC"), ("NCHW", "OIHW", "NCHW")
         (NHWC, (1, 1), (-1, 1), (1, -1), (1, 1), 1),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_windows_that_leave_x_read_zeros_where_they_do(
     target: Target,
     layout: tuple[str, str, str],

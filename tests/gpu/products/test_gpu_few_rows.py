@@ -17,7 +17,7 @@ from xlac_sdk.target import Target
 
 @pytest.mark.parametrize("target", [PLAIN, CORES], ids=["eight", "warps"])
 @pytest.mark.parametrize("dtype", [D.F32, D.BF16, D.F64, D.I8])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_few_rows(dtype: DType, target: Target, request: pytest.FixtureRequest) -> None:
     """Each size in half of the layouts, with --all in every one."""
     sizes = (
@@ -42,7 +42,7 @@ def test_few_rows_read_the_large_operand_once_in_sixteen_bytes() -> None:
 
 
 @pytest.mark.parametrize("dtype", [D.F32, D.BF16])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_blocks_share_long_sums(dtype: DType) -> None:
     """Where a product has fewer blocks than the machine has multiprocessors; a second kernel adds
     and goes on.

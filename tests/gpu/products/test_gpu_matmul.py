@@ -23,7 +23,7 @@ from xlac_sdk.target import Target
 
 
 @pytest.mark.parametrize("turned", TURNS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_sizes_and_layouts(turned: tuple[bool, bool]) -> None:
     for m, n, k in SIZES:
         agree(group(Kind.DOT, matmul(m, n, k, turned)), PLAIN)
@@ -52,7 +52,7 @@ def test_threads_read_vectors_where_memory_allows_it() -> None:
 
 
 @pytest.mark.parametrize("target", [PLAIN, CORES], ids=["plain", "cores"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_epilogues(target: Target) -> None:
     dtype = D.F32 if target is PLAIN else D.BF16
     for m, n, k in ((17, 24, 40), (16, 21, 32)):

@@ -23,7 +23,7 @@ from xlac_sdk.kernel_ir.kernel import Allocate, Space, statements
 
 @pytest.mark.parametrize("turned", TURNS)
 @pytest.mark.parametrize("dtype", [D.BF16, D.F16, D.I8])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_tensor_cores(
     dtype: DType, turned: tuple[bool, bool], request: pytest.FixtureRequest
 ) -> None:

@@ -48,7 +48,7 @@ def damaged_bytes(whole: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_damaged_bytes(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     file = tmp_path / "m.onnx"

@@ -96,7 +96,7 @@ PARTS = 8
 @pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("op", ["AveragePool", "LpPool"])
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_padding_that_comes_out_below_zero(op: str, auto: str, part: int) -> None:
     """Strides wider than windows, on one axis and beside a usual one: the windows begin inside."""
     for number, (n, k, s) in enumerate(BELOW[part::PARTS]):

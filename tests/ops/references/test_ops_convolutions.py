@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from reference_runs import close, normal, run
-from scipy import signal
 
 from xlac.ir.op import Array
 
@@ -94,6 +93,8 @@ def test_batch_groups_convolve_apart() -> None:
 
 
 def test_conv2d_is_correlation() -> None:
+    from scipy import signal  # three seconds, which only who runs this waits
+
     x, w, b = normal(1, 1, 9, 8), normal(1, 1, 3, 3), normal(1)
     close(
         run("conv2d", x, w, b, filters=1, kernel=3)[0, 0],

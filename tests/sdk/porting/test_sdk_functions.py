@@ -38,7 +38,7 @@ CASES = [case for case in cases(TARGET) if any(word in f"{case.name} " for word 
 
 @needs_cc
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 def test_a_function_is_what_it_expands(
     case: ConformanceCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ CASES = list(cases(BACKEND.target(Request())))
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C compiler")
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 def test_programs_run_from_c(case: ConformanceCase) -> None:
     outcomes = check(case, BACKEND, BACKEND.target(Request()))
     wrong = [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]

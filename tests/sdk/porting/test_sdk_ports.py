@@ -36,7 +36,7 @@ CASES = [
 @pytest.mark.parametrize(
     "backend, case", CASES, ids=[f"{backend.name}-{case.name}" for backend, case in CASES]
 )
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 def test_a_port_conforms(backend: Backend, case: ConformanceCase) -> None:
     outcomes = check(case, backend, backend.target(Request()))
     wrong = [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]
@@ -55,7 +55,7 @@ HALVES = [
 @pytest.mark.parametrize(
     "lacking, case", HALVES, ids=[f"without {d}, {case.name}" for d, case in HALVES]
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_a_language_may_have_one_of_the_half_types(lacking: DType, case: ConformanceCase) -> None:
     target = SlateBackend().target(Request())
     target = replace(target, dtypes=target.dtypes - {lacking})

@@ -58,7 +58,7 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     ("target", "accumulate"), [("reference", 1), ("cpu", 1), ("c", 1), ("reference", 3)]
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_a_loss_that_is_not_finite_is_traced(target: str, accumulate: int, tmp_path: Path) -> None:
     """To the node that made it so, with its line; and the state is as before, without any clip."""
     trainer = made(tmp_path, SPEC, f"accumulate: {accumulate}", target=target)
@@ -76,7 +76,7 @@ def test_a_loss_that_is_not_finite_is_traced(target: str, accumulate: int, tmp_p
 
 
 @pytest.mark.parametrize("line", ["clip: {norm: 1.0}", "finite: true", "loss_scale: 128.0"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_gradients_that_are_not_finite_are_traced(line: str, tmp_path: Path) -> None:
     """Only where they are looked at: clip, finite or a scale ask for it."""
     trainer = made(tmp_path, ROOT, line)

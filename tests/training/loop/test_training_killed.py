@@ -69,7 +69,7 @@ def same(run: Path, whole: Path) -> None:
     assert not list(run.rglob("*.tmp"))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_at_random_moments(seed: int, folder: Path) -> None:
     generator = random.Random(seed)

@@ -70,7 +70,7 @@ class Batches:
             yield tuple(array[at : at + 16] for array in DATA.values())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["batches", "torch"])
 def test_a_data_loader(kind: str, tmp_path: Path) -> None:
     data: Any = Batches()

@@ -194,7 +194,7 @@ HOSTILE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("key", HOSTILE)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_a_run_json_of_somebody_else(key: str, tmp_path: Path) -> None:
     """Every option has its type and bounds, and is named with its place."""
     file = tmp_path / "run.json"

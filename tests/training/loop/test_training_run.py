@@ -121,7 +121,7 @@ def test_events_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("written", [False, True])
 def test_events_can_be_read(written: bool, tmp_path: Path) -> None:
     """By TensorBoard's own format, where its writer is installed."""

@@ -171,7 +171,7 @@ def test_data_alone_are_enough_and_what_memory_costs_is_said(
     assert "max memory" not in capsys.readouterr().err
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", [None, 0, 1, 2])
 def test_digits_killed_at_random_moments(seed: int | None, tmp_path: Path) -> None:
     """The command itself, on the digits: row 0 near 10 %, 96 % in the end, whatever happened."""

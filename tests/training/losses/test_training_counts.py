@@ -80,7 +80,7 @@ def near(one: dict[str, Any], other: dict[str, Any], bound: float = 1e-6) -> Non
 
 @pytest.mark.parametrize("text", [ONE, TWO], ids=["one", "two"])
 @pytest.mark.parametrize("target", ["reference", "cpu", pytest.param("c", marks=pytest.mark.long)])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.long
 def test_micro_batches_are_one_batch(text: str, target: str, tmp_path: Path) -> None:
     whole, parts = made(tmp_path, text), made(tmp_path, text, "  accumulate: 4\n", target)

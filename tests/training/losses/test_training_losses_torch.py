@@ -29,7 +29,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("ignore", "smoothing", "weighted", "reduction", "shares"), CASES)
 def test_the_loss_and_its_gradient(
     ignore: int | None, smoothing: float, weighted: bool, reduction: str, shares: bool

@@ -45,7 +45,7 @@ def made(
 
 
 @pytest.mark.parametrize("name", [*built_in().optimizers])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_every_optimizer_learns(name: str, tmp_path: Path) -> None:
     trainer = made(
         tmp_path, f"{{{name}: {{lr: 0.005}}}}", '{"*.bias": {adamw: {}}, "c.*": {sgd: {lr: 0.1}}}'
@@ -58,7 +58,7 @@ def test_every_optimizer_learns(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.parametrize("optimizer", ["{adafactor: {lr: 0.1}}", "{muon: {lr: 0.02}}"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_targets_agree(optimizer: str, target: str, tmp_path: Path) -> None:
     groups = MUON if "muon" in optimizer else "{}"
     one, other = (made(tmp_path, optimizer, groups, t, "f32") for t in ("reference", target))

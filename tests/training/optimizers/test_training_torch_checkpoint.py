@@ -76,7 +76,7 @@ def learned(net: Any, optimizer: Any, seed: int) -> float:
     return float(loss.detach())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("spec", CASES)
 def test_steps_go_on_as_in_pytorch(spec: str, named: bool, tmp_path: Path) -> None:
