@@ -30,27 +30,40 @@ class Batch:
         one is unchanged.
         """
         roots = list(roots)
-        for node in dependents(roots, self._sources):
+        for node in self.dependents(roots, self._sources):
             if node not in self._results:
-                self._results[node] = self._visited(node)
+                self._results[node] = self.visited(node)
         return [self._of(root) for root in roots]
+
+    def dependents(self, roots: list[Node], sources: list[Node]) -> Iterable[Node]:
+        """The nodes up to roots that differ between examples, in order."""
+        return dependents(roots, sources)
+
+    def differs(self, node: Node) -> bool:
+        """Whether results differ between examples though no operand does."""
+        return False
+
+    def now(self, node: Node) -> list[Along]:
+        """The batched inputs of a node."""
+        return [self._of(i) for i in node.inputs]
 
     def _of(self, node: Node) -> Along:
         results = self._results.get(node)
         return Along(node, False) if results is None else results[0]
 
-    def _visited(self, node: Node) -> list[Along]:
+    def visited(self, node: Node) -> list[Along]:
+        """The batched results of a node."""
         if isinstance(node.op, Pick):
             return [self._results[node.inputs[0]][node.op.index]]
-        now = [self._of(i) for i in node.inputs]
+        now = self.now(node)
         inputs, mapped = tuple(n.node for n in now), [n.mapped for n in now]
-        if not any(mapped):
+        if not any(mapped) and not self.differs(node):
             own = node if inputs == node.inputs else node.with_inputs(inputs)
             return [Along(each, False) for each in results(own)]
         if self.size == 0:
             return [Along(zeros(t.with_shape((0, *t.shape))), True) for t in node.results]
         if control.is_control(node.op):
-            return control.batched(node, now, self.size, Batch)
+            return control.batched(node, now, self.size, type(self))
         by_rule = node.op.batched(node, inputs, mapped, self.size)
         if by_rule is None and node.op.leading is not None:
             op = widened(node.op, self.size)
@@ -58,7 +71,7 @@ class Batch:
         if by_rule is not None:
             return [Along(_placed(each, node), True) for each in by_rule]
         assert isinstance(node.op, Composite), f"{node.op.mnemonic} says nothing of a leading axis"
-        inner = Batch(dict(zip(node.inputs, now, strict=True)), self.size)
+        inner = type(self)(dict(zip(node.inputs, now, strict=True)), self.size)
         return inner.run(node.op.expanded(*node.inputs))
 
 

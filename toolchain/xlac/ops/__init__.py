@@ -8,7 +8,7 @@ from xlac.ir.op import OPS
 
 FILES = {
     "control": "control bounded custom_gradient custom_op effect",
-    "collective": "shard sums exchanges ranks",
+    "collective": "shard sums exchanges ranks manual",
     "nn": (
         "attention attention_derivatives cached_attention rotary convolution "
         "transposed_convolution linear einsum loss class_loss batch_normalization normalization "
