@@ -1,4 +1,4 @@
-"""57 programs that JAX wrote, as text and as portable bytecode, against the results that JAX
+"""61 programs that JAX wrote, as text and as portable bytecode, against the results that JAX
 computed.
 """
 

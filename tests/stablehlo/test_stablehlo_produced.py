@@ -58,6 +58,30 @@ CALLBACK = (
     '<{call_target_name = "xla_ffi_python_cpu_callback"}> '
     "{mhlo.backend_config = {index = 0 : ui64}}"
 )
+SHARED = (
+    "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = "
+    "#stablehlo.channel_handle<handle = 1, type = 1>"
+)
+LARGEST = """({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %c = stablehlo.maximum %a, %b : tensor<f32>
+        stablehlo.return %c : tensor<f32>
+      })"""
+PARTS = f"<{{{SHARED}, scatter_dimension = 0 : i64, use_global_device_ids}}> {LARGEST}"
+
+
+def of_ranks(name: str, attributes: str, local: str, division: str) -> str:
+    """A module that applies an operation on two ranks."""
+    body = f"""\
+    %0 = sdy.manual_computation(%arg0) in_shardings=[<@devices, [{{}}]>]
+        out_shardings=[<@devices, [{{{division}}}]>] manual_axes={{"a"}} (%x: {F32}) {{
+      %y = "stablehlo.{name}"(%x) {attributes} : ({F32}) -> {local}
+      sdy.return %y : {local}
+    }} : ({F32}) -> {F32}
+    return %0 : {F32}"""
+    return 'sdy.mesh @devices = <["a"=2]>\n' + main([F32], [F32], body)
+
+
 OTHERS = (
     *(unary(f"chlo.{name}", F32, F32) for name in UNARY.split()),
     *(binary(f"chlo.{name}", F32, F32) for name in ("next_after", "polygamma", "zeta")),
@@ -84,6 +108,8 @@ OTHERS = (
         f'    %0 = sdy.sharding_constraint %arg0 <@devices, [{{"a"}}]> : {F32}\n'
         f"    return %0 : {F32}",
     ),
+    of_ranks("collective_broadcast", f"<{{{SHARED}}}>", F32, ""),
+    of_ranks("reduce_scatter", PARTS, "tensor<1xf32>", '"a"'),
     main(
         ["tensor<2xui64>"],
         ["tensor<2xui64>", "tensor<3xui32>"],

@@ -14,6 +14,7 @@ import numpy as np
 
 from xlac.batching.along import Along
 from xlac.batching.walk import Batch
+from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node, walk, zeros
 from xlac.ir.leading import with_axis
 from xlac.ir.op import ShapeError, normal_axis
@@ -44,8 +45,7 @@ def vectorized(op: ManualComputation, inputs: Sequence[Node]) -> tuple[Node, ...
     size = prod(size for _, size in axes)
     found = _walk_over(axes)(given, size).run(op.body.outputs.values())
     return tuple(
-        _whole(value, division, axes, size)
-        for value, division in zip(found, op.gives, strict=True)
+        _whole(value, division, axes, size) for value, division in zip(found, op.gives, strict=True)
     )
 
 
@@ -170,21 +170,19 @@ def _moved(x: Node, op: CollectivePermute) -> Node:
     sources: list[int | None] = [None] * op.group
     for source, target in op.pairs:
         sources[target] = source
-    runs: list[list[int | None]] = []
-    for source in sources:
-        last = runs[-1][-1] if runs else None
-        follows = last is None if source is None else last is not None and source == last + 1
-        if runs and follows:
-            runs[-1].append(source)
+    runs: list[tuple[int | None, int]] = []  # the first source and how many follow it
+    for each in sources:
+        first, count = runs[-1] if runs else (None, 0)
+        if count and each == (None if first is None else first + count):
+            runs[-1] = first, count + 1
         else:
-            runs.append([source])
-    pieces = []
-    for run in runs:
-        first = run[0]
-        if first is None:
-            pieces.append(zeros(x.type.with_shape((len(run), *x.shape[1:]))))
-        else:
-            pieces.append(build.cut(x, 0, first, first + len(run)))
+            runs.append((each, 1))
+    pieces = [
+        zeros(x.type.with_shape((count, *x.shape[1:])))
+        if first is None
+        else build.cut(x, 0, first, first + count)
+        for first, count in runs
+    ]
     return pieces[0] if len(pieces) == 1 else build.concat(pieces, 0)
 
 
@@ -194,7 +192,10 @@ def _parts(x: Node, division: Division, axes: Axes) -> Along:
     if not used:
         return Along(x, False)
     sizes = dict(axes)
-    shape, places, local, kept = [], {}, [], []
+    shape: list[Dim] = []
+    local: list[Dim] = []
+    places: dict[str, int] = {}
+    kept: list[int] = []
     for size, names in zip(x.shape, division, strict=True):
         for name in names:
             places[name] = len(shape)

@@ -61,7 +61,9 @@ class _Ranks:
         across: Any = getattr(node.op, "across", None)
         if across is not None:
             with np.errstate(all="ignore"):
-                return (widened(across(*(results[0] for results in inputs)), self.float64),)
+                found = across(*(results[0] for results in inputs))
+            every = found if isinstance(found, tuple) else (found,)
+            return tuple(widened(array, self.float64) for array in every)
         if any(map(_exchanges, node.op.bodies())):
             return self._control(node, [results[0] for results in inputs])
         results: list[tuple[Array, ...]] = []

@@ -40,7 +40,7 @@ TITLES = {
     "batch_normalization normalization response_norm": "Normalization",
     "attention attention_derivatives cached_attention rotary": "Attention",
     "recurrent": "Recurrent cells",
-    "shard sums exchanges ranks": "Among the ranks of a mesh",
+    "shard sums exchanges ranks manual": "Among the ranks of a mesh",
     "arrange": "Rearranging", "reorder": "Repeating, turning, padding",
     "choose masks": "Choosing by index", "place": "Placing by index",
     "ranking": "Order and running combinations", "create": "Creating", "resize": "Resizing",

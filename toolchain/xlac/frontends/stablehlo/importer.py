@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from xlac.frontends.known import Known
+from xlac.frontends.stablehlo.ranks.manual_scope import ManualScope
 from xlac.frontends.stablehlo.scope import AssertedRange, Closed, RegionScope, Unequal
-from xlac.frontends.stablehlo.shardy import mesh_axes, module_mesh
+from xlac.frontends.stablehlo.shardy import module_mesh, module_meshes
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
 from xlac.frontends.stablehlo.text.errors import DEPTH, OPERATIONS, MlirSource
 from xlac.frontends.stablehlo.text.syntax import (
@@ -78,13 +79,13 @@ class StablehloImporter:
         self.equal: list[tuple[Dim, Dim]] = []
         # what the next call with side effects follows in this graph: host_calls.py
         self.effect: Node | None = None
-        meshes = {name: mesh_axes(text) for name, text in module.meshes.items()}
-        self.mesh = module_mesh(meshes, module.attributes)  # of devices; None: one of them
+        self.meshes = module_meshes(module.meshes, module.attributes)
+        self.mesh = module_mesh(self.meshes)  # of devices; None: one of them
+        self.manual: ManualScope | None = None  # the innermost computation of ranks around
         self._depth = self._count = 0
         self._path: list[str] = []
 
     # ---- calls and regions
-    # ---------------------------------------------------------------------------
 
     def call(
         self, name: str, arguments: Sequence[Value], fail: Callable[[str], NoReturn]
@@ -166,7 +167,6 @@ class StablehloImporter:
         return TypedTensor(type.element, tuple(map(scope.parameter, wanted)))
 
     # ---- operations
-    # ----------------------------------------------------------------------------------
 
     def _run(self, op: Operation, scope: RegionScope) -> None:
         self._count += 1
@@ -220,7 +220,6 @@ class StablehloImporter:
         return value.each([build.placed(node, origin) for node in value.parts])
 
     # ---- sizes
-    # ---------------------------------------------------------------------------------------
 
     def agree(self, shapes: Sequence[Shape]) -> None:
         """Unifies the symbolic sizes of shapes that must be equal. Raises Unequal."""

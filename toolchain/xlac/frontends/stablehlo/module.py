@@ -17,6 +17,7 @@ from xlac.frontends.sizes import known_sizes
 from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.produced import PRODUCED
+from xlac.frontends.stablehlo.ranks.exported import with_computations
 from xlac.frontends.stablehlo.scope import Unequal
 from xlac.frontends.stablehlo.shardy import divided, sharding_of
 from xlac.frontends.stablehlo.sizes import ArgumentSizes, LearnedSizes, StatedSizes
@@ -44,7 +45,7 @@ def load(
 ) -> Model:
     """See `xlac.frontends.stablehlo.load`."""
     read = opened(source)
-    module = parse(read)
+    module = with_computations(parse(read))
     unsupported(read, module, TABLE, REFUSED)
     main = entry(read, module)
     learned = LearnedSizes()

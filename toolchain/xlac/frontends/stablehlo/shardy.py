@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 AXIS = re.compile(r'(?<![\w.\-])"?([\w.\-]+)"? ?= ?(\d+)(?!\w)')
 MESH = re.compile(r"(?<![\w.\-])([\w.\-]+) ?= ?#sdy\.mesh< ?\[([^\]]*)\]")
 SHARDING = re.compile(r"@\"?([\w.\-]+)\"? ?, ?\[((?: ?\{[^{}]*\}(?:p\d+)? ?,?)*) ?\]")
+DEVICES = re.compile(r"device_ids ?= ?\[([^\]]*)\]")
 DIMENSION = re.compile(r"\{([^{}]*)\}")
 NAME = re.compile(r'"([^"]+)" ?(:)?')
 DIGITS = 7  # of the size of an axis: no mesh has more devices
@@ -31,27 +32,39 @@ Sharding = tuple[tuple[str, ...], ...]
 
 def mesh_axes(text: str) -> Axes:
     """The axes of `<["data"=2, "model"=4]>` and their sizes, in order."""
-    listed = _spaced(text).partition("[")[2].partition("]")[0]
+    listed = spaced(text).partition("[")[2].partition("]")[0]
     return {name: int(size[: DIGITS + 1]) for name, size in AXIS.findall(listed)}
 
 
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """A text with every run of spaces as one."""
     return " ".join(text.split())
 
 
-def module_mesh(
-    meshes: Mapping[str, Axes], attributes: Mapping[str, Any]
-) -> tuple[str, Axes] | None:
-    """The one mesh of several devices that a module has, by an operation `sdy.mesh` or as exported
-    programs keep it, in an attribute; None where there is none, or more than one.
+def module_meshes(texts: Mapping[str, str], attributes: Mapping[str, Any]) -> dict[str, Axes]:
+    """The meshes of a module by name, by operations `sdy.mesh`, of which `texts` has the axes, or
+    as exported programs keep them, in an attribute. Those whose devices are in an order of their
+    own are left out, as are those with more devices than there can be.
     """
     given = attributes.get("mhlo.frontend_attributes")
     text = given.get("xla.sdy.meshes") if isinstance(given, Mapping) else None
-    listed = MESH.findall(_spaced(text)) if isinstance(text, str) else []
-    kept = {name: mesh_axes(f"[{axes}]") for name, axes in listed}
-    found = [(name, axes) for name, axes in {**kept, **meshes}.items() if prod(axes.values()) > 1]
-    return found[0] if len(found) == 1 and max(found[0][1].values()) < 10**DIGITS else None
+    listed = MESH.findall(spaced(text)) if isinstance(text, str) else []
+    found = {name: mesh_axes(f"[{axes}]") for name, axes in listed}
+    for name, axes in texts.items():
+        meshes = mesh_axes(axes)
+        order = DEVICES.search(spaced(axes))
+        numbers = [int(n) for n in re.findall(r"\d{1,7}", order[1])] if order else []
+        if numbers == list(range(len(numbers))):
+            found[name] = meshes
+    return {n: axes for n, axes in found.items() if max(axes.values(), default=1) < 10**DIGITS}
+
+
+def module_mesh(meshes: Mapping[str, Axes]) -> tuple[str, Axes] | None:
+    """The one mesh of several devices that a module has; None where there is none, or more than
+    one.
+    """
+    found = [(name, axes) for name, axes in meshes.items() if prod(axes.values()) > 1]
+    return found[0] if len(found) == 1 else None
 
 
 def sharding_of(attributes: Mapping[str, Any]) -> object:
@@ -67,7 +80,7 @@ def divided(given: object, mesh: tuple[str, Axes] | None, shape: Sequence[Any]) 
     said of it, or nothing that is understood.
     """
     text = given.text if isinstance(given, Raw) else given
-    match = SHARDING.search(_spaced(text)) if isinstance(text, str) else None
+    match = SHARDING.search(spaced(text)) if isinstance(text, str) else None
     if mesh is None or match is None or match[1] != mesh[0]:
         return None
     parts = DIMENSION.findall(match[2])
@@ -87,8 +100,8 @@ def divided(given: object, mesh: tuple[str, Axes] | None, shape: Sequence[Any]) 
 def constrained(site: OperationSite) -> Built:
     """The operand itself, divided as the operation says."""
     (value,) = site.operands
-    if not isinstance(value, TypedTensor) or len(value.parts) != 1:
-        return site.operands
+    if site.importer.manual or not isinstance(value, TypedTensor) or len(value.parts) != 1:
+        return site.operands  # what a rank has is not divided any further
     axes = divided(sharding_of(site.op.attributes), site.importer.mesh, value.node.shape)
     if axes is None:
         return site.operands

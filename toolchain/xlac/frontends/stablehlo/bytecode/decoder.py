@@ -49,6 +49,10 @@ def decoded(data: bytes) -> bytes:
         for dialect in (chlo, stablehlo):
             dialect.register_dialect(context)
         assert func
+        with suppress(ImportError):  # jaxlib before 0.5 has none
+            from jaxlib.mlir.dialects import sdy
+
+            sdy.register_dialect(context)
         said: list[str] = []
 
         def heard(diagnostic: Any) -> bool:

@@ -57,12 +57,6 @@ def counted(site: OperationSite, shape: Shape) -> TypedTensor:
     return convert_to(whole, element)
 
 
-@operation("partition_id", "replica_id")
-def place(site: OperationSite) -> Built:
-    """The partition or replica id: 0, as there is one device."""
-    return build.constant(0, site.result.element.dtype)
-
-
 # ---- tokens, tuples and barriers ----------------------------------------------------------------
 
 

@@ -188,6 +188,6 @@ def shortened(name: str) -> str:
     """An operation's name without `stablehlo.`; other dialects keep their prefix, except for calls
     and returns.
     """
-    if name in ("func.call", "call", "stablehlo.return", "func.return", "return"):
+    if name in ("func.call", "call", "stablehlo.return", "func.return", "sdy.return", "return"):
         return name.rpartition(".")[2]
     return name.removeprefix("stablehlo.")

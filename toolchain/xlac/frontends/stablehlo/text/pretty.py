@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from xlac.frontends.stablehlo.text.shardy_forms import manual_computation, sharding
 from xlac.frontends.stablehlo.text.syntax import (
     FunctionType,
     MlirRegion,
@@ -266,16 +267,9 @@ def scan(parser: OperationReader, parsed: Pretty) -> None:
     parsed.regions.append(parser.region())
 
 
-def sharding(parser: OperationReader, parsed: Pretty) -> None:
-    """`sdy.sharding_constraint %x <@mesh, [...]> : …`"""
-    parsed.operands.append(parser.take("value", "an operand"))
-    if parser.text != "<":
-        parser.unexpected("'<'")
-    parsed.named["sharding"] = parser.balanced()
-
-
 FORMS: dict[str, Callable[[OperationReader, Pretty], None]] = {
     "constant": constant, "chlo.constant": constant, "slice": slice_, "reduce": reduce_,
     "while": while_, "convolution": convolution, "call": call, "custom_call": call,
     "chlo.scan": scan, "sdy.sharding_constraint": sharding,
+    "sdy.manual_computation": manual_computation,
 }  # fmt: skip

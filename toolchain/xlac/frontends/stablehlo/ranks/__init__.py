@@ -1,0 +1,1 @@
+"""Computations of the ranks of a mesh: Shardy's manual computations, and collectives in them."""
