@@ -1,5 +1,5 @@
-"""Functions of `jax.shard_map` on four devices of the host, compiled by `xlac.from_jax` and compared
-with JAX: a program of its own, as JAX counts its devices once.
+"""Functions of `jax.shard_map` on four devices of the host, compiled by `xlac.from_jax` and
+compared with JAX: a program of its own, as JAX counts its devices once.
 """
 
 from __future__ import annotations

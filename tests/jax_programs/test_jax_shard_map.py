@@ -17,7 +17,7 @@ def test_functions_on_four_devices() -> None:
     flags = "--xla_force_host_platform_device_count=4"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     run = subprocess.run(
-        [sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True
+        [sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr[-4000:]
     assert len(run.stdout.splitlines()) == 15

@@ -177,6 +177,8 @@ def value_text(value: Any) -> str:
             return f"`{str(value).lower()}`"
         case DType() | Type():
             return f"`{value}`"
+        case Graph():
+            return f"`{value.name}`"
         case np.ndarray():
             return f"`{value.tolist()}`"
         case float():

@@ -225,4 +225,4 @@ def _layer(dtype: DType, mesh: MeshAxes) -> Graph:
     total = apply("all_reduce", part, mesh=mesh, axes=("model",))
     number = apply("axis_index", mesh=mesh, axes=("model", "data"))
     line = apply("reshape", number, shape=(1,))
-    return Graph("layer", (x, w), {"total": total, "number": line})
+    return Graph("product", (x, w), {"total": total, "number": line})
