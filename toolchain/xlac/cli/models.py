@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from xlac.training.step import TrainingGraphs
 
 
-def open_model(choice: Any, ranges: Container[str] = (), quiet: bool = False) -> Any:
+def open_model(
+    choice: Any, ranges: Container[str] = (), quiet: bool = False, mesh: str | None = None
+) -> Any:
     """The model given by the options, with open sizes other than `ranges` fixed at their `opt`
     (printed on standard error). For a spec that trains, the graph of `choice.entry`, where that is
-    given.
+    given, of ranks of a `mesh`.
     """
-    return opened(choice, ranges, quiet)[0]
+    return opened(choice, ranges, quiet, mesh=mesh)[0]
 
 
 def opened(
@@ -27,6 +29,7 @@ def opened(
     ranges: Container[str] = (),
     quiet: bool = False,
     known_sizes: Callable[[Any], Mapping[str, int]] | None = None,
+    mesh: str | None = None,
 ) -> tuple[Any, TrainingGraphs | None]:
     """As `open_model`, with the graphs of training, where an entry is requested. `known_sizes`
     gives the known open sizes of the model.
@@ -52,7 +55,8 @@ def opened(
             raise
         from xlac.training.program import graphs_of
 
-        graphs = graphs_of(as_precise(spec.model, choice.options.precision), spec.training)
+        precise = as_precise(spec.model, choice.options.precision)
+        graphs = graphs_of(precise, spec.training, mesh)
         model = graphs.entry(choice.entry)
     if choice.entry not in (None, "run") and graphs is None:
         from xlac_sdk.source import Diagnostic, UnsupportedError

@@ -74,16 +74,17 @@ def of_one_graph(build: Build) -> dict[str, object]:
 
 
 def closed_graphs(
-    spec: TrainedSpec, ranges: Container[str], options: CompileOptions
+    spec: TrainedSpec, ranges: Container[str], options: CompileOptions, mesh: str | None = None
 ) -> TrainingGraphs:
-    """The graphs of a spec that trains, with the precision and the kernel permission of `options`;
-    open sizes other than `ranges` are fixed at their `opt`.
+    """The graphs of a spec that trains, on ranks of a `mesh`, with the precision and the kernel
+    permission of `options`; open sizes other than `ranges` are fixed at their `opt`.
     """
     from xlac.frontends.loader import as_precise
     from xlac.training.program import graphs_of, with_entries
 
     model = as_precise(spec.model, options.precision)
-    graphs = graphs_of(replace(model, allow_kernels=options.allow_kernels), spec.training)
+    own = replace(model, allow_kernels=options.allow_kernels)
+    graphs = graphs_of(own, spec.training, mesh)
     fixed = {n: closed(one, ranges, quiet=n != "step") for n, one in graphs.entries.items()}
     return with_entries(graphs, fixed)
 

@@ -8,17 +8,19 @@ the first examples of a batch get the same numbers whatever its size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
 
+from xlac.ir.dims import divisor
 from xlac.ir.graph import Graph, Node, apply, pick, walk
 from xlac.ir.op import Op
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.bounded import BoundedWhile
 from xlac.ops.control.control import Pick, While
+from xlac.ops.nn.batch_normalization import BatchNorm
 from xlac.ops.walks import substituted
 from xlac.support.keys import philox_key
 from xlac.training.control import in_training_mode
@@ -31,13 +33,15 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 class TrainingMode:
     """Rewrites nodes into training mode. `step`, an i64 scalar, is the random counter; nodes whose
     names match a pattern of `frozen` stay in inference mode; matrix products are computed in
-    `compute`. `measured` collects the next values of running statistics, by their parameter.
+    `compute`. The batch of a batch_norm is in `parts` with statistics of their own. `measured`
+    collects the next values of running statistics, by their parameter.
     """
 
     seed: int
     step: Node
     frozen: Sequence[str] = ()
     compute: DType = DType.F32
+    parts: int = 1
     measured: dict[Node, Node] = field(default_factory=dict)
     _new: dict[Node, Node] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
@@ -65,11 +69,26 @@ class TrainingMode:
                 self._rewrite_bodies(node, own)
             elif has_training_mode(own.op) and not self._is_frozen(node):
                 number = seen[node.name] = seen.get(node.name, -1) + 1
-                replaced = own.op.in_training(own, self._uniform(f"{node.name}#{number}"))
+                uniform = self._uniform(f"{node.name}#{number}")
+                replaced = self._in_parts(own).in_training(own, uniform)
                 assert replaced is not None
                 new[node], measured = replaced
                 self._record_statistics(measured)
         return [new[root] for root in roots]
+
+    def _in_parts(self, node: Node) -> Op:
+        """The operation, whose batch is in parts if it measures statistics. Raises UnsupportedError
+        for a batch without as many equal parts.
+        """
+        op = node.op
+        if self.parts == 1 or not isinstance(op, BatchNorm):
+            return op
+        if divisor(node.shape[0]) % self.parts:
+            problem = f"{node.name!r} of {node.type} has no batch of {self.parts} equal parts"
+            hint = f"dims: {{batch: {{multiple_of: {self.parts}}}}}, or statistics: global"
+            span = node.origin.span if node.origin else None
+            raise UnsupportedError(Diagnostic("XL7819", problem, span, hint))
+        return replace(op, groups=self.parts)
 
     def _record_statistics(self, measured: Mapping[Node, Node]) -> None:
         for old, following in measured.items():  # of a node used twice: one after another
@@ -82,7 +101,7 @@ class TrainingMode:
         """Rewrites an operation some of whose bodies have a training mode of their own."""
 
         def run(body: Graph, stream: Node) -> tuple[list[Node], Mapping[Node, Node]]:
-            inner = TrainingMode(self.seed, stream, self.frozen, _seen=self._seen)
+            inner = TrainingMode(self.seed, stream, self.frozen, parts=self.parts, _seen=self._seen)
             return inner.nodes(list(body.outputs.values())), inner.measured
 
         conditions = isinstance(own.op, While | BoundedWhile) and self._body_has_training_mode(

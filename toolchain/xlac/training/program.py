@@ -19,6 +19,7 @@ from xlac.model import Model
 from xlac.program_variants import Merging
 from xlac.spec.report import Fault
 from xlac.spec.training.section import Training
+from xlac.spmd.model import DATA, mesh_of, parsed
 from xlac.support.failures import FACT, checks_of
 from xlac.training.settings import settings
 from xlac.training.state import LENGTH
@@ -39,10 +40,17 @@ from xlac_sdk.programs.rewrite import with_slots
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 
-def graphs_of(model: Model, training: Training) -> TrainingGraphs:
+def graphs_of(
+    model: Model, training: Training, mesh: str | Mapping[str, int] | None = None
+) -> TrainingGraphs:
     """`training_graphs`, its exceptions turned into diagnostics: UnsupportedError where there is no
-    derivative, and SourceError for an optimizer that cannot update one of its weights.
+    derivative, or where the batch has no equal parts for statistics of ranks' own, and SourceError
+    for an optimizer that cannot update one of its weights. `mesh` are the sizes given for the ranks
+    that train together.
     """
+    if mesh is not None and training.statistics == "local":
+        ranks = mesh_of(model.ranks, parsed(mesh) if isinstance(mesh, str) else mesh)
+        training = replace(training, parts=ranks.sizes.get(DATA, 1))
     try:
         return _with_checkpoints(training_graphs(model, training), model, training)
     except NoDerivativeError as error:

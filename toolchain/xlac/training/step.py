@@ -119,9 +119,8 @@ class _Builder:
         names = {param(node).name for node in statistics(self._full_graph())}
         measured = [name for name in training.weights if name in names]
         self.state = TrainingState(model, training, measured)
-        self.sums: Accumulation | None = None
-        if training.accumulate > 1:
-            self.sums = Accumulation(self.state, training, measured)
+        several = training.accumulate > 1
+        self.sums = Accumulation(self.state, training, measured) if several else None
 
     def graphs(self) -> TrainingGraphs:
         training = self.training
@@ -200,8 +199,8 @@ class _Builder:
         )
 
     def _frozen(self, name: str) -> Any:
-        initializer = self.training.initial.get(name)
-        return initializer() if initializer else self.model.weights[name]
+        first = self.training.initial.get(name)
+        return first() if first else self.model.weights[name]
 
     def _step(
         self,
@@ -285,7 +284,8 @@ class _Builder:
     def _mode(self, part: MicroBatch | None) -> TrainingMode:
         training, step = self.training, self.state.nodes[STEP]
         counter = step if part is None else part.random_counter(step)
-        return TrainingMode(training.seed, counter, training.frozen_mode, training.compute)
+        how = (training.frozen_mode, training.compute, training.parts)
+        return TrainingMode(training.seed, counter, *how)
 
     def _counters(self) -> Counters:
         """The number of steps done, the learning rates of this step, and its loss scale."""

@@ -69,7 +69,7 @@ class Trainer(SavedState, FactorFiles):
         )
         if accumulate is not None:
             training = replace(training, accumulate=checked_number(accumulate))
-        graphs = graphs_of(model, training)
+        graphs = graphs_of(model, training, mesh)
         self._models = graphs.entries
         self._options = {"target": target, "threads": threads, **options}
         tensors = {tensor.name: tensor for tensor in graphs.state}
@@ -92,6 +92,10 @@ class Trainer(SavedState, FactorFiles):
         self.accumulate = training.accumulate
         self._micro_batches = MicroBatches(self.inputs, model.dims, self.batch, self.accumulate)
         whole = steps[: len(steps) - 1] or steps  # the last is as the step, but for its update
+        if mesh is not None and training.statistics == "local":
+            alone = graphs_of(model, training)  # one fingerprint for any number of ranks
+            same = [alone.step, *alone.accumulate.values()]
+            whole = same[: len(same) - 1] or same
         self.fingerprint = fingerprint(whole, self.accumulate)
         self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
         self._mid_step = False  # an exception ended the last step between its micro-batches

@@ -69,7 +69,7 @@ def command(
     from xlac_sdk.support.choices import nearest
 
     choice = chosen(spec, **options)
-    model = open_model(choice)
+    model = open_model(choice, mesh=mesh)
     backend = find(choice.target)
     facts = backend.target_for(choice.options.request)
     if mesh is not None:

@@ -44,7 +44,8 @@ def build_ranks(build: Build, mesh: str) -> None:
         model = open_model(choice)
     except TrainedSpec as spec:
         trained.check(spec, backend, wanted, build)
-        graphs, training = trained.closed_graphs(spec, (), choice.options), spec.training
+        graphs = trained.closed_graphs(spec, (), choice.options, mesh)
+        training = spec.training
         model = spec.model
     (target,) = machines(backend, choice, wanted, build.threads, build.small)
     folder = build.output or Path("out") / choice.spec.stem

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xlac.ir.dims import Shape
+from xlac.ir.dims import Shape, divisor
 from xlac.ir.graph import Node
-from xlac.ir.op import Sample, declare, normal_axis
+from xlac.ir.op import Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.custom_gradient import CustomGradient
@@ -22,7 +22,8 @@ class BatchNorm(Normalization):
 
     (x - mean) / sqrt(variance + epsilon) * weight + bias. While a model learns, the mean and the
     variance are those of the batch, and `momentum` of them goes into what is known: the variance by
-    one number less, as PyTorch has it.
+    one number less, as PyTorch has it. With `groups` the batch (axis 0) is in so many equal parts
+    then, each with a mean and a variance of its own; those of the first go into what is known.
     """
 
     mnemonic, fewest, statistics = "batch_norm", 2, frozenset({"mean", "variance"})
@@ -30,6 +31,7 @@ class BatchNorm(Normalization):
     affine: bool = True
     axis: int = 1
     momentum: float = 0.1
+    groups: int = 1
 
     def in_training(
         self, node: Node, uniform: Callable[[Type], Node]
@@ -38,9 +40,11 @@ class BatchNorm(Normalization):
         learned = dict(zip(self.learned(x.type), given, strict=True))
         affine = [learned["weight"], learned["bias"]] if self.affine else []
         result = self._of_the_batch(x, affine)
-        wide = build.compute(x)
-        axes = self._around(x)
+        wide = self._grouped(build.compute(x))
+        axes = self._around(wide)
         average, _, spread = _moments(wide, axes)
+        if self.groups > 1:
+            average, spread = (build.cut(one, 0, 0, 1) for one in (average, spread))
         count = statistics.number(wide, axes)
         corrected = build.mul(spread, build.div(count, build.maximum(build.sub(count, 1.0), 1.0)))
         measured: dict[Node, Node] = {}
@@ -51,10 +55,25 @@ class BatchNorm(Normalization):
             measured[old] = build.cast(build.add(kept, part), old.type.dtype)
         return result, measured
 
+    def _grouped(self, x: Node) -> Node:
+        """x with an axis of the groups first, if there are several."""
+        batch, *others = x.shape
+        if self.groups == 1:
+            return x
+        if not normal_axis(self.axis, x.type.rank) or divisor(batch) % self.groups:
+            raise ShapeError(f"the first axis of {x.type} has no {self.groups} equal parts")
+        return build.reshape(x, (self.groups, batch // self.groups, *others))
+
+    def _own(self, x: Node) -> int:
+        """The axis of the channels of what `_grouped` gives."""
+        if self.groups == 1:
+            return normal_axis(self.axis, x.type.rank)
+        return normal_axis(self.axis, x.type.rank - 1) + 1
+
     def _around(self, x: Node) -> tuple[int, ...]:
-        """The axes that a channel's mean is taken over."""
-        own = normal_axis(self.axis, x.type.rank)
-        return tuple(axis for axis in range(x.type.rank) if axis != own)
+        """The axes that a channel's mean is taken over, of what `_grouped` gives."""
+        kept = {self._own(x), *([0] if self.groups > 1 else [])}
+        return tuple(axis for axis in range(x.type.rank) if axis not in kept)
 
     def _of_the_batch(self, x: Node, affine: Sequence[Node]) -> Node:
         """x normalized by its own mean and variance, times weight plus bias. Its gradients are
@@ -68,28 +87,32 @@ class BatchNorm(Normalization):
         return Node.of(CustomGradient(body, gradient, "batch_norm"), x, *affine)
 
     def _normalized(self, x: Node, affine: Sequence[Node]) -> Node:
-        own = normal_axis(self.axis, x.type.rank)
-        _, gap, spread = _moments(build.compute(x), self._around(x))
+        wide = self._grouped(build.compute(x))
+        _, gap, spread = _moments(wide, self._around(wide))
         result = build.mul(gap, rsqrt(build.add(spread, self.epsilon)))
         known = dict(zip(("weight", "bias"), map(build.compute, affine), strict=False))
-        return build.cast(scaled(result, known, (own,)), x.type.dtype)
+        result = build.reshape(scaled(result, known, (self._own(wide),)), x.shape)
+        return build.cast(result, x.type.dtype)
 
     def _gradients(self, x: Node, affine: Sequence[Node], ct: Node) -> list[Node]:
         """The cotangents of x, weight and bias."""
-        axes = self._around(x)
-        wide, asked = build.compute(x), build.compute(ct)
+        wide, asked = self._grouped(build.compute(x)), self._grouped(build.compute(ct))
+        axes = self._around(wide)
         _, gap, spread = _moments(wide, axes)
         inverse = rsqrt(build.add(spread, self.epsilon))
         total = build.reduce(asked, "add", axes, True)
         along = build.reduce(build.mul(asked, gap), "add", axes, True)
         scale = inverse
         if affine:
-            scale = build.mul(inverse, build.reshape(build.compute(affine[0]), inverse.shape))
+            weight = build.spread(build.compute(affine[0]), inverse.shape, (self._own(wide),))
+            scale = build.mul(inverse, weight)
         count = statistics.number(wide, axes)
         slope = build.mul(scale, build.div(build.mul(along, build.mul(inverse, inverse)), count))
         level = build.mul(scale, build.div(total, count))
         back = build.sub(build.mul(asked, scale), build.add(build.mul(gap, slope), level))
         gradients = [back, build.mul(along, inverse), total][: 1 + len(affine)]
+        if self.groups > 1:
+            gradients[1:] = [build.reduce(one, "add", (0,)) for one in gradients[1:]]
         return [
             build.cast(build.reshape(one, node.shape), node.type.dtype)
             for one, node in zip(gradients, (x, *affine), strict=True)
@@ -116,6 +139,7 @@ class BatchNorm(Normalization):
             {"affine": False},
             {"axis": -1},
             {"epsilon": 0.1},
+            {"groups": 2},
         )
 
     @classmethod

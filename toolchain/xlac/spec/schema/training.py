@@ -194,6 +194,11 @@ class TrainSpec(Strict):
         description="whether a step writes nothing unless all its gradients are finite, as with "
         "clip: {norm: …}",
     )
+    statistics: Literal["global", "local"] = Field(
+        default="global",
+        description="of batch_norm, where ranks along the mesh axis data share a batch: of all of "
+        "it; or local, of each rank's part, those of the first rank being kept",
+    )
     shard: Literal["optimizer", "gradients", "weights"] | None = Field(
         default=None,
         description="what ranks along the mesh axis data hold in parts: what the optimizer keeps; "

@@ -65,6 +65,8 @@ class Training:
     scale: LossScale | None = None  # of the loss, for its gradients
     finite: bool = False  # whether gradients are checked to be finite
     shard: str | None = None  # what ranks along the mesh axis `data` hold in parts
+    statistics: str = "global"  # of a batch_norm: of the batch, or of each rank's part (local)
+    parts: int = 1  # of the batch, with statistics of their own
 
     @property
     def learns(self) -> dict[str, Optimizer]:
@@ -132,6 +134,7 @@ def read_training(
         loss_scale(spec),
         spec.finite,
         spec.shard,
+        spec.statistics,
     )
     _check_optimizers(training)
     return training if len(report.diagnostics) == before else None
