@@ -47,7 +47,21 @@ graph:
 outputs: [y]
 """
 
-SPECS = {"loops": LOOPS, "rows": ROWS}
+IMAGE = """\
+xlac: 1
+model: image
+mesh: {model: 2}
+shard: {x: [null, null, model, null]}
+inputs: {x: "f32[2, 3, 16, 8]"}
+weights: {init: {seed: 0}}
+graph:
+  c: {op: conv2d, in: x, filters: 4, kernel: 3, pad: 1}
+  p: {op: max_pool2d, in: relu(c), kernel: 3, stride: 2, pad: 1}
+  y: {op: conv2d, in: p, filters: 2, kernel: 3}
+outputs: {y: y, total: mean(y)}
+"""
+
+SPECS = {"loops": LOOPS, "rows": ROWS, "image": IMAGE}
 
 
 @pytest.fixture(params=SPECS)

@@ -21,6 +21,7 @@ from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.spmd.assignment import Assignment, assigned, sharding_of
 from xlac.spmd.bodies import BodyRequest, LocalBody
+from xlac.spmd.halo import with_halos
 from xlac.spmd.loops import LoopDivider
 from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
@@ -220,6 +221,11 @@ class _Partitioner:
         rows = {axis: names for axis, f in rule.rows.items() if (names := axes.get(f))}
         if rows:
             return own_rows(node, op, inputs, rows, self.resharder)
+        halos = {names: halo for f, halo in rule.halos.items() if (names := axes.get(f))}
+        if halos:
+            sharding = sharding_of(rule.operands[0], axes)
+            x = self.resharder.to(self.value(node.inputs[0]), sharding, f"{what} needs it so")
+            op, inputs[0] = with_halos(op, x, halos, self.resharder, f"{what} reads beyond a part")
         if op is node.op and tuple(inputs) == node.inputs:
             return node
         return Node.of(op, *inputs, origin=node.origin)

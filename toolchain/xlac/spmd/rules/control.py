@@ -103,7 +103,7 @@ class _Bodies:
                 self.classes.join(places.setdefault(factor, place), place)
                 size = 1 if factor in rule.combine else rule.sizes[factor]
                 self.classes.limit(place, size, factor in rule.even)
-        for factor in rule.rows.values():
+        for factor in (*rule.rows.values(), *rule.halos):
             self.classes.limit(places[factor], 1)
         if isinstance(node.op, Iota):  # where a part begins is not known inside
             self.classes.limit((node, 0, node.op.axis), 1)

@@ -17,6 +17,7 @@ from math import gcd
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.spmd.mesh import part_size
+from xlac.spmd.rules.reach import HaloAxis
 
 Factor = int
 Dims = tuple[Factor | None, ...]
@@ -35,7 +36,8 @@ class ShardingRule:
     `sizes`: the elements of a factor; one in `even` is divided into numbers of parts that divide
     its size, others into any, the last parts padded. `combine`: how partial results are combined,
     for factors that results lack. `rows`: axes of the first operand that is read or changed at
-    indices, which `rows.py` makes those of a rank's part. `local` makes the operation of one rank.
+    indices, which `rows.py` makes those of a rank's part. `halos`: axes that are read beyond a
+    part, which `halo.py` brings from neighbours. `local` makes the operation of one rank.
     """
 
     operands: tuple[Dims, ...]
@@ -45,9 +47,12 @@ class ShardingRule:
     combine: Mapping[Factor, str] = field(default_factory=dict)
     even: AbstractSet[Factor] = frozenset()
     rows: Mapping[int, Factor] = field(default_factory=dict)
+    halos: Mapping[Factor, HaloAxis] = field(default_factory=dict)
 
     def fits(self, factor: Factor, parts: int) -> bool:
         """Whether a factor can be divided into so many parts."""
+        if factor in self.halos and not self.halos[factor].fits(parts):
+            return False
         return factor not in self.even or self.sizes[factor] % parts == 0
 
 

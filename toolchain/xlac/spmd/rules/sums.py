@@ -12,6 +12,7 @@ from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.order import Sort
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.reduction.window import Window
+from xlac.spmd.rules.reach import HaloAxis
 from xlac.spmd.rules.rule import Factor, FactorNumbers, Parts, ShardingRule, unchanged
 
 
@@ -35,8 +36,8 @@ def dot(node: Node) -> ShardingRule:
 
 
 def conv(node: Node) -> ShardingRule:
-    """The batch, output channels and groups; parts of the input channels give partial sums.
-    Spatial axes are whole.
+    """The batch, output channels, groups and spatial axes; parts of the input channels give partial
+    sums, and so do those of a kernel that is as large as x, as in the gradient of a kernel.
     """
     op, factors, (x, kernel) = node.op, FactorNumbers(), node.inputs
     assert isinstance(op, Conv)
@@ -61,6 +62,19 @@ def conv(node: Node) -> ShardingRule:
         first["C"] = groups
     taps["O"] = given["C"] = factors.new(tap["O"]) if features * batches == 1 else groups
 
+    halos: dict[Factor, HaloAxis] = {}
+    sizes = dict(zip(op.layout[2], node.shape, strict=True))
+    for place, letter in enumerate(op.spatial):
+        axis = op.layout[0].index(letter)
+        halo, summed = halo_of(op, place, axis, size[letter], tap[letter], sizes[letter])
+        factor = None if halo is None else factors.new(size[letter])
+        if factor is None or halo is None:
+            continue
+        halos[factor], first[letter] = halo, factor
+        (taps if summed else given)[letter] = factor
+        if summed:
+            combine[factor] = "add"
+
     def local(parts: Parts) -> Conv:
         return replace(
             op,
@@ -72,7 +86,24 @@ def conv(node: Node) -> ShardingRule:
         tuple(known.get(letter) for letter in text)
         for known, text in zip((first, taps, given), op.layout, strict=True)
     )
-    return ShardingRule(dims[:2], dims[2:], factors.sizes, local, combine, factors.even)
+    return ShardingRule(
+        dims[:2], dims[2:], factors.sizes, local, combine, factors.even, halos=halos
+    )
+
+
+def halo_of(
+    op: Conv, place: int, axis: int, size: object, taps: object, count: object
+) -> tuple[HaloAxis | None, bool]:
+    """A spatial axis of a convolution, of so many elements of x, of the kernel and of the result;
+    and whether the elements of the kernel are divided with it, and not those of the result.
+    """
+    if not (isinstance(size, int) and isinstance(taps, int) and isinstance(count, int)):
+        return None, False
+    low, stride = op.low[place], op.strides[place]
+    spread, apart = op.lhs_dilation[place], op.rhs_dilation[place]
+    if taps > count:
+        return HaloAxis(axis, place, size, taps, apart, (count - 1) * stride, low, spread), True
+    return HaloAxis(axis, place, size, count, stride, (taps - 1) * apart, low, spread), False
 
 
 def reduce(node: Node) -> ShardingRule:
@@ -96,20 +127,33 @@ def reduce(node: Node) -> ShardingRule:
 
 
 def window(node: Node) -> ShardingRule:
-    """The axes along which a window is one element."""
+    """Every axis: along those where a window is not one element, parts are read beyond their ends,
+    if one tensor is combined.
+    """
     op, factors, x = node.op, FactorNumbers(), node.inputs[0].type
     assert isinstance(op, Window)
     rank = x.rank
     ones, zeros = (1,) * rank, (0,) * rank
     padding = (op.low or zeros, op.high or zeros)
-    about = (op.window, op.strides or ones, *padding, op.base_dilation or ones)
-    dims = tuple(
-        factors.new(size) if place == (1, 1, 0, 0, 1) else None
-        for size, place in zip(x.shape, zip(*about, strict=True), strict=True)
-    )
-    count = len(node.results)
-    operands = tuple(dims if n < count else () for n in range(len(node.inputs)))
-    return ShardingRule(operands, (dims,) * count, factors.sizes, unchanged(node))
+    strides, spread = op.strides or ones, op.base_dilation or ones
+    about = (op.window, strides, *padding, spread)
+    alone = len(node.inputs) == 1 and op.combine in COMBINATIONS
+    dims: list[Factor | None] = []
+    halos: dict[Factor, HaloAxis] = {}
+    for axis, (size, place) in enumerate(zip(x.shape, zip(*about, strict=True), strict=True)):
+        many, one = node.shape[axis] if alone else None, place == (1, 1, 0, 0, 1)
+        factor = factors.new(size) if one or isinstance(many, int) else None
+        dims.append(factor)
+        if factor is not None and not one:
+            assert isinstance(size, int) and isinstance(many, int)
+            reach = (op.window[axis] - 1) * (op.window_dilation or ones)[axis]
+            low = padding[0][axis]
+            halos[factor] = HaloAxis(
+                axis, axis, size, many, strides[axis], reach, low, spread[axis]
+            )
+    count, each = len(node.results), tuple(dims)
+    operands = tuple(each if n < count else () for n in range(len(node.inputs)))
+    return ShardingRule(operands, (each,) * count, factors.sizes, unchanged(node), halos=halos)
 
 
 def lines(node: Node) -> ShardingRule:

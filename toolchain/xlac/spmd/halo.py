@@ -1,0 +1,97 @@
+"""Convolutions and windows over an axis of which ranks have parts: each rank is sent the elements
+beyond its part that it reads, its halo, by its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xlac.ir.graph import Node, apply
+from xlac.ops import build
+from xlac.ops.collective.exchanges import CollectivePermute
+from xlac.ops.numeric import identity
+from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.window import Window
+from xlac.spmd.mesh import AxisNames
+from xlac.spmd.reshard import Local, Resharder
+from xlac.spmd.rules.reach import HaloAxis, HaloSpan
+from xlac_sdk.dtypes import DType
+
+if TYPE_CHECKING:
+    from xlac.ir.op import Op
+
+
+def with_halos(
+    op: Op, value: Local, halos: Mapping[AxisNames, HaloAxis], resharder: Resharder, reason: str
+) -> tuple[Op, Node]:
+    """The operation of one rank, and the part of x with all that it reads: `halos` has the axes of
+    the mesh by which each axis is divided.
+    """
+    assert isinstance(op, Conv | Window)
+    combine = op.combine if isinstance(op, Window) else "add"
+    low, high = list(op.low), list(op.high)
+    rank = value.node.type.rank
+    low, high = low or [0] * rank, high or [0] * rank
+    for names, halo in halos.items():
+        span = halo.span(resharder.mesh.parts(names))
+        assert span is not None
+        node = resharder.masked(value, halo.axis, "add")
+        node = _extended(node, halo, span, names, resharder, reason)
+        if combine != "add":
+            node = _outside(node, halo, span, names, resharder, combine, value)
+        value = replace(value, node=node, dirty=value.dirty - {halo.axis})
+        low[halo.place], high[halo.place] = span.low, span.high
+    return replace(op, low=tuple(low), high=tuple(high)), value.node
+
+
+def _extended(
+    own: Node, halo: HaloAxis, span: HaloSpan, names: AxisNames, to: Resharder, reason: str
+) -> Node:
+    """A part with what neighbours have of what a rank reads."""
+    axis, count, size = halo.axis, to.mesh.parts(names), own.shape[halo.axis]
+    assert isinstance(size, int)
+    pieces = [own]
+
+    def sent(start: int, stop: int, pairs: list[tuple[int, int]]) -> Node:
+        permute = CollectivePermute(to.mesh.axes, names, tuple(pairs))
+        return to.collective(permute, build.cut(own, axis, start, stop), reason)
+
+    if span.left:
+        pairs = [(rank, rank + 1) for rank in range(count - 1)]
+        pieces.insert(0, sent(size - span.left, size, pairs))
+    if span.right:
+        pairs = [(rank + 1, rank) for rank in range(count - 1)]
+        pieces.append(sent(0, span.right, pairs))
+    whole = build.concat(pieces, axis) if len(pieces) > 1 else own
+    begin = span.left + span.first
+    if not span.later:
+        return build.cut(whole, axis, begin, begin + span.taken)
+    starts = [apply("const", value=np.zeros((), np.int32))] * own.type.rank
+    starts[axis] = build.add(to.start(names, span.later), begin)
+    sizes = (*whole.shape[:axis], span.taken, *whole.shape[axis + 1 :])
+    return apply("dyn_slice", whole, *starts, sizes=sizes)
+
+
+def _outside(
+    node: Node,
+    halo: HaloAxis,
+    span: HaloSpan,
+    names: AxisNames,
+    to: Resharder,
+    combine: str,
+    value: Local,
+) -> Node:
+    """What is read, with what its combination ignores in the place of what is no element of x."""
+    count = apply("iota", shape=node.shape, axis=halo.axis, dtype=DType.I32)
+    own = value.node.shape[halo.axis]
+    assert isinstance(own, int)
+    place = build.add(build.add(count, to.start(names, own + span.later)), span.first)
+    there = build.apply1(
+        "and", build.compare(place, "ge", 0), build.compare(place, "lt", halo.size)
+    )
+    nothing = build.as_node(identity(combine, node.type.dtype), node.type.dtype)
+    return build.select(there, node, nothing)
