@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xlac.ir.graph import Graph, Node, walk
+from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.collective.shard import Shard
 from xlac.spmd.bodies import Divide, Hints, divided_control, results_of
 from xlac.spmd.mesh import Sharding
@@ -78,7 +79,9 @@ class LoopDivider:
 def says(body: Graph) -> bool:
     """Whether a body says how values are divided."""
     return any(
-        (isinstance(node.op, Shard) and any(node.op.axes)) or any(map(says, node.op.bodies()))
+        (isinstance(node.op, Shard) and any(node.op.axes))
+        or isinstance(node.op, ManualComputation)
+        or any(map(says, node.op.bodies()))
         for node in body.nodes()
     )
 

@@ -10,6 +10,7 @@ from xlac.ir.op import Array
 from xlac.ir.types import Type
 from xlac.model import MeshSection, Model
 from xlac.ops.collective.group import Collective
+from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.collective.ranks import AxisIndex
 from xlac.ops.collective.shard import Shard, named
 from xlac.ops.control.control import Scan, While
@@ -18,6 +19,7 @@ from xlac.passes.expand import ExpandPass
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
+from xlac.spmd.manual import check_computations, check_outside, computations
 from xlac.spmd.merge_sums import every_node
 from xlac.spmd.mesh import Mesh, Sharding, part_of
 from xlac.spmd.partition import Partitioned, partitioned
@@ -82,8 +84,10 @@ def of_rank(
     said = _said(model, mesh)
     given = said | _data(model, graph, mesh, said)
     _check_nodes(graph, mesh)
+    check_computations(graph, mesh)
     partition = partitioned(graph, mesh, given, tuple(model.state.items()))
-    if not idle_axes:
+    # a mesh on which the model computes by hand may have axes that divide nothing
+    if not idle_axes and not any(computations(graph)):
         _check_used(partition, mesh)
     weights = RankWeights(model.weights, partition.weights, mesh, rank)
     ranks = MeshSection(mesh.sizes, rank=rank)
@@ -93,8 +97,15 @@ def of_rank(
 
 def expanded(graph: Graph, target: Target) -> Graph:
     """The graph of primitives, which have rules, and of what says how values are divided."""
+    check_outside(graph)
     context = PassContext(
-        target, Weights({}), "default", lambda node, _: isinstance(node.op, Shard)
+        target,
+        Weights({}),
+        "default",
+        lambda node, _: (
+            isinstance(node.op, Shard | ManualComputation)
+            or (isinstance(node.op, Collective) and node.op.group > 1)
+        ),
     )
     return ExpandPass().run(graph, Trace(), context)
 
@@ -169,6 +180,9 @@ def _used(model: Model, graph: Graph) -> Iterator[tuple[str, ...]]:
     for node in graph.nodes():
         if isinstance(node.op, Shard):
             yield from map(named, node.op.axes)
+    for node in computations(graph):
+        assert isinstance(node.op, ManualComputation)
+        yield node.op.manual
 
 
 def _check_used(partition: Partitioned, mesh: Mesh) -> None:

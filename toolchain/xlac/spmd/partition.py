@@ -14,6 +14,7 @@ import numpy as np
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
+from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.collective.shard import Shard
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.dynamic import DimSize
@@ -23,6 +24,7 @@ from xlac.spmd.assignment import Assignment, assigned, sharding_of
 from xlac.spmd.bodies import BodyRequest, LocalBody
 from xlac.spmd.halo import with_halos
 from xlac.spmd.loops import LoopDivider
+from xlac.spmd.manual import inlined
 from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
 from xlac.spmd.propagate import Shardings, value_of
@@ -126,6 +128,9 @@ class _Partitioner:
             self.locals[node, 0] = Local(known, (), ())  # the whole's; no value need be gathered
         elif isinstance(op, Call | Cond | Scan | While):
             self._control(node)
+        elif isinstance(op, ManualComputation):
+            found = inlined(node, [self.value(i) for i in node.inputs], self.resharder)
+            self.locals.update({(node, n): value for n, value in enumerate(found)})
         else:
             self._compute(node)
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from xlac.ir.graph import Graph, Node
+from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.collective.shard import Shard, named
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Param
+from xlac.spmd.manual import sharding_of_division
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding
 from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
 from xlac.spmd.rules.table import rule_of
@@ -73,7 +75,9 @@ class Shardings:
 
     def _seed(self, node: Node, given: Mapping[str, Sharding]) -> None:
         said: Sharding | None = None
-        if isinstance(node.op, Shard):
+        if isinstance(node.op, ManualComputation):
+            self._seed_manual(node, node.op)
+        elif isinstance(node.op, Shard):
             said = tuple(map(named, node.op.axes))
         elif isinstance(node.op, Param):
             said = given.get(node.op.name)
@@ -81,6 +85,17 @@ class Shardings:
             sizes = self.mesh.sizes  # along an axis of one rank nothing is divided
             self.known[node, 0] = [tuple(n for n in names if sizes[n] > 1) for names in said]
             self.fixed.add((node, 0))
+
+    def _seed_manual(self, node: Node, op: ManualComputation) -> None:
+        """Results are divided as the computation says; operands, where nothing else is said."""
+        for number, division in enumerate(op.gives):
+            self.known[node, number] = list(sharding_of_division(division, self.mesh))
+            self.fixed.add((node, number))
+        for operand, division in zip(node.inputs, op.takes, strict=True):
+            for axis, names in enumerate(sharding_of_division(division, self.mesh)):
+                value = value_of(operand)
+                if names and not self.known[value][axis]:
+                    self._learn(value, axis, names)
 
     def _sweep(self) -> bool:
         """Goes over the graph forwards and backwards; whether anything became known."""
