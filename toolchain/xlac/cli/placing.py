@@ -44,11 +44,18 @@ def told_placement() -> Iterator[None]:
     """Prints which nodes are not on the target that is preferred, on standard error."""
     from xlac.placement.places import PlacementWarning
 
+    with told(PlacementWarning):
+        yield
+
+
+@contextmanager
+def told(category: type[Warning]) -> Iterator[None]:
+    """Prints warnings of a category on standard error, each once."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", PlacementWarning)
+        warnings.simplefilter("always", category)
         yield
     for one in caught:
-        if issubclass(one.category, PlacementWarning):
+        if issubclass(one.category, category):
             click.echo(f"warning: {one.message}", err=True)
         else:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
+from xlac.exporters.left_out import warn_left_out
 from xlac.exporters.onnx import (
     comparisons,
     composites,
@@ -65,8 +66,9 @@ def write(
     files.
 
     `progress` gets the bytes of tensors written and those in all. Raises UnsupportedError naming
-    every node that ONNX cannot say.
+    every node that ONNX cannot say. Warns of what is left out: LeftOutWarning.
     """
+    warn_left_out(model, "ONNX")
     return save(*structure(model), file, progress)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from xlac.exporters.left_out import warn_left_out
 from xlac.exporters.stablehlo import control, index, order, reductions, scalars, sums, views
 from xlac.exporters.stablehlo.literals import type_text
 from xlac.exporters.stablehlo.writer import StableHloWriter
@@ -36,8 +37,9 @@ def write(
     model: Model, file: Path, progress: Callable[[int, int], None] | None = None
 ) -> list[Path]:
     """Writes the module, with one constant in memory at a time. `progress` gets the lines written
-    and the total.
+    and the total. Warns of what is left out: LeftOutWarning.
     """
+    warn_left_out(model, "StableHLO")
     parts = list(_parts(model))
     with replacing(file) as path, path.open("w", encoding="utf-8") as out:
         for number, line in enumerate(parts, 1):

@@ -29,10 +29,13 @@ def command(form: str, output: Path | None, force: bool, **options: Any) -> None
     """Write SPEC as ONNX (ai.onnx, operator set 21) or as StableHLO (text).
 
     Sizes stay open, with their bounds, but those that --dim fixes. State becomes inputs and
-    outputs. What the format cannot say is listed, node by node.
+    outputs. What the format cannot say is listed, node by node; places and shards are left out,
+    with a warning.
     """
     from xlac.cli import written_files
+    from xlac.cli.placing import told
     from xlac.cli.progress import current
+    from xlac.exporters.left_out import LeftOutWarning
 
     choice = chosen(**options)
     file = output or Path(choice.spec.with_suffix(SUFFIXES[form]).name)
@@ -41,5 +44,7 @@ def command(form: str, output: Path | None, force: bool, **options: Any) -> None
     model = written_files.read(choice)
     progress = current()
     progress.stage(f"writing {file.name}")
-    files: list[Path] = import_module(f"xlac.exporters.{form}").write(model, file, progress.update)
+    with told(LeftOutWarning):
+        writer = import_module(f"xlac.exporters.{form}")
+        files: list[Path] = writer.write(model, file, progress.update)
     written_files.listed(files)
