@@ -16,6 +16,7 @@ from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.transforms.butterflies import points
 from xlac.ops.transforms.complex_parts import Number, whole
+from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Store
 from xlac_sdk.target import Target
 
@@ -75,6 +76,17 @@ def test_axes_of_one_element_do_not_matter() -> None:
     (job,) = jobs(group)
     assert len(job.stores) == 8
     check_graph(graph_of(real, imaginary))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_pieces_of_one_shape_need_not_come_from_one_shape(axis: int) -> None:
+    """Numbers and zeros, as the parts of complex numbers made from real ones."""
+    x = param("x", (6, 10))
+    zeros = build.full(0.0, (6, 10), DType.F32)
+    flat = build.reshape(build.add(param("y", (3, 20)), 1.0), (6, 10))
+    for pieces in ((x, zeros), (zeros, build.mul(x, 2.0)), (build.mul(x, 2.0), flat, x)):
+        check_graph(graph_of(build.apply1("stack", *pieces, axis=axis)))
+        check_graph(graph_of(build.concat(list(pieces), axis % 2)))
 
 
 def test_parts_packed_beneath_reshapes_are_one_loop() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from xlac.codegen.core.addressing import row_major
 from xlac.fusion.cluster import is_pointwise
 from xlac.fusion.group import Group, is_immediate
-from xlac.ir.dims import Dim, Shape
+from xlac.ir.dims import Dim, Shape, volume
 from xlac.ir.graph import Node
 from xlac.ops.tensor import extend
 from xlac.ops.tensor.view import Reshape, Slice
@@ -34,7 +34,11 @@ def pieces_of(output: Node, group: Group) -> list[StoredPiece]:
     pieces included.
     """
     whole = StoredPiece(output, output, 0, row_major(output.shape))
-    return list(_pieces(whole, group)) or [whole]
+    pieces = list(_pieces(whole, group)) or [whole]
+    alike: dict[Shape, list[StoredPiece]] = {}
+    for piece in pieces:
+        alike.setdefault(piece.value.shape, []).append(piece)
+    return [one for same in alike.values() for one in _before_reshapes(same, group)]
 
 
 def _pieces(whole: StoredPiece, group: Group) -> Iterator[StoredPiece]:
@@ -51,21 +55,28 @@ def _pieces(whole: StoredPiece, group: Group) -> Iterator[StoredPiece]:
     elif isinstance(node.op, extend.Concat) and node.shape[node.op.axis] not in (0, 1):
         for part in node.inputs:
             piece = StoredPiece(part, whole.output, offset, strides)
-            yield from list(_pieces(piece, group)) or [_before_reshapes(piece, group)]
+            yield from list(_pieces(piece, group)) or [piece]
             offset = offset + part.shape[node.op.axis] * strides[node.op.axis]
 
 
-def _before_reshapes(piece: StoredPiece, group: Group) -> StoredPiece:
-    """The piece as what is reshaped to it, so that pieces that are computed at one index are seen
-    to be.
+def _before_reshapes(pieces: list[StoredPiece], group: Group) -> list[StoredPiece]:
+    """Pieces of one shape as what is reshaped to them where that has one shape again, so that
+    pieces that are computed at one index are seen to be.
     """
+    before = [_before_reshape(piece, group) for piece in pieces]
+    shapes = {None if piece is None else piece.value.shape for piece in before}
+    if None in shapes or len(shapes) > 1 or pieces[0].value is pieces[0].output:
+        return pieces
+    return _before_reshapes([piece for piece in before if piece is not None], group)
+
+
+def _before_reshape(piece: StoredPiece, group: Group) -> StoredPiece | None:
     node = piece.value
-    if isinstance(node.op, Reshape) and node in group.members:
-        (inner,) = node.inputs
-        steps = strides_before(inner.shape, node.shape, piece.strides)
-        if steps is not None:
-            return _before_reshapes(replace(piece, value=inner, strides=steps), group)
-    return piece
+    if not isinstance(node.op, Reshape) or node not in group.members:
+        return None
+    (inner,) = node.inputs
+    steps = strides_before(inner.shape, node.shape, piece.strides)
+    return None if steps is None else replace(piece, value=inner, strides=steps)
 
 
 def strides_before(before: Shape, after: Shape, strides: Shape) -> Shape | None:
@@ -136,8 +147,7 @@ def _in_order(pieces: list[StoredPiece]) -> list[StoredPiece]:
 
 def interleaved(pieces: Sequence[StoredPiece]) -> bool:
     """Whether the pieces are single elements in turn."""
-    count = len(pieces)
-    return all(
-        piece.offset == number and piece.value.type.size * count == piece.output.type.size
-        for number, piece in enumerate(pieces)
+    count, shape = len(pieces), pieces[0].value.shape
+    return volume(shape) * count == pieces[0].output.type.size and all(
+        piece.offset == number and piece.value.shape == shape for number, piece in enumerate(pieces)
     )
