@@ -13,6 +13,7 @@ from math import lcm
 
 from xlac.frontends.known import DataDependent, NeedsValue
 from xlac.frontends.stablehlo.host_calls import python_callback
+from xlac.frontends.stablehlo.ranks.exported import ENTERS, FULL, LEAVES, PARTS
 from xlac.frontends.stablehlo.scope import AssertedRange
 from xlac.frontends.stablehlo.shardy import constrained
 from xlac.frontends.stablehlo.site import Builder, Built, OperationSite
@@ -24,6 +25,17 @@ from xlac.ops.scalar.comparison import Compare
 def same(site: OperationSite) -> Built:
     """The operands unchanged: the call only annotates them."""
     return site.operands[: len(site.op.types)]
+
+
+def changed_shape(site: OperationSite) -> Built:
+    """The operands unchanged, where each device has the whole. Calls of a body between these are
+    manual computations, which `ranks/exported.py` finds; what it has left is refused.
+    """
+    shapes = [x.shape for x in site.tensors()]
+    if shapes != [type.shape for type in site.results()]:
+        problem = "it divides values for a computation of each device that is not understood"
+        site.fail(problem, "one call between such calls is, over all axes", code="XL7208")
+    return site.operands
 
 
 def shape_assertion(site: OperationSite) -> Built:
@@ -130,12 +142,8 @@ def told(site: OperationSite) -> str:
 
 CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(
     (
-        "SPMDFullToShardShape",
-        "SPMDShardToFullShape",
         "annotate_device_placement",
         "xla.sdy.FuncResultSharding",
-        "xla.sdy.GlobalToLocalShape",
-        "xla.sdy.LocalToGlobalShape",
         "MoveToHost",
         "MoveToDevice",
         "LayoutConstraint",
@@ -147,6 +155,7 @@ CUSTOM_CALLS: dict[str, Builder] = dict.fromkeys(
     same,
 )
 CUSTOM_CALLS["Sharding"] = constrained
+CUSTOM_CALLS |= dict.fromkeys((ENTERS, LEAVES, FULL, PARTS), changed_shape)
 CUSTOM_CALLS["shape_assertion"] = shape_assertion
 
 CUSTOM_CALLS |= dict.fromkeys(

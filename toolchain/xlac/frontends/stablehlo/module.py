@@ -18,6 +18,7 @@ from xlac.frontends.stablehlo.bytecode.read import is_bytecode, text_of
 from xlac.frontends.stablehlo.importer import StablehloImporter, unsupported
 from xlac.frontends.stablehlo.produced import PRODUCED
 from xlac.frontends.stablehlo.ranks.exported import with_computations
+from xlac.frontends.stablehlo.ranks.gspmd import with_named_axes
 from xlac.frontends.stablehlo.scope import Unequal
 from xlac.frontends.stablehlo.shardy import divided, sharding_of
 from xlac.frontends.stablehlo.sizes import ArgumentSizes, LearnedSizes, StatedSizes
@@ -45,7 +46,7 @@ def load(
 ) -> Model:
     """See `xlac.frontends.stablehlo.load`."""
     read = opened(source)
-    module = with_computations(parse(read))
+    module = with_computations(with_named_axes(parse(read)))
     unsupported(read, module, TABLE, REFUSED)
     main = entry(read, module)
     learned = LearnedSizes()

@@ -1,9 +1,10 @@
-"""Manual computations as exported programs have them: a call of a body between two custom calls,
-which change the shapes of operands and results.
+"""Manual computations as exported programs have them: a call of a body between custom calls, which
+change the shapes of operands and results: two of Shardy, or one of GSPMD for each value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,8 @@ from xlac.frontends.stablehlo.text.syntax import (
     Operation,
 )
 
+FULL, PARTS = "SPMDFullToShardShape", "SPMDShardToFullShape"
+MANUAL = "{manual}"
 ENTERS, LEAVES = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
 BODY = "manual_computation_body"  # in the name of its function
 
@@ -23,7 +26,7 @@ BODY = "manual_computation_body"  # in the name of its function
 def with_computations(module: Module) -> Module:
     """The module with operations `sdy.manual_computation` in place of such calls."""
     if not any(BODY in name for name in module.functions):
-        return module
+        return _of_gspmd(module)
     functions = {
         name: replace(function, body=_CallReader(module.functions, (name,)).region(function.body))
         for name, function in module.functions.items()
@@ -98,3 +101,79 @@ def target(op: Operation) -> object:
 def plain(name: str) -> str:
     """The name of a value; the only result of an operation may be written as its first."""
     return name.removesuffix("#0")
+
+
+# ---- those of GSPMD -----------------------------------------------------------------------------
+
+
+def _of_gspmd(module: Module) -> Module:
+    """The same for calls between custom calls of GSPMD, whose axes are named already."""
+    mesh = next(iter(module.meshes), "")
+    axes = re.findall(r'"[^"]+"', module.meshes.get(mesh, ""))
+    if not axes:
+        return module
+    functions = {
+        name: replace(function, body=_spmd(function.body, module.functions, mesh, axes))
+        for name, function in module.functions.items()
+    }
+    return replace(module, functions=functions)
+
+
+def _spmd(
+    region: MlirRegion, functions: Mapping[str, MlirFunction], mesh: str, axes: list[str]
+) -> MlirRegion:
+    made = {plain(name): op for op in region.operations for name in op.results}
+    readers = {plain(name): op for op in region.operations for name in op.operands}
+    gone: set[int] = set()
+    new: dict[int, Operation] = {}
+    for op in region.operations:
+        if op.name != "call" or not isinstance(callee := op.attributes.get("callee"), MlirSymbol):
+            continue
+        enters = [made.get(plain(name)) for name in op.operands]
+        after = [readers.get(plain(name)) for name in op.results]
+        leaves = [
+            readers.get(plain(one.results[0]))
+            if one is not None and target(one) == "Sharding" and one.results
+            else one
+            for one in after
+        ]
+        first = [one for one in enters if one is not None and target(one) == FULL]
+        last = [one for one in leaves if one is not None and target(one) == PARTS]
+        said = [one.attributes.get("mhlo.sharding") for one in first]
+        function = functions.get(callee.name)
+        if (
+            function is None
+            or not last
+            or (len(first), len(last)) != (len(enters), len(leaves))
+            or any(text != MANUAL for text in said)
+        ):
+            continue
+        gone |= {id(one) for one in (op, *first, *last, *after) if one is not None}
+        sources = [made.get(plain(one.operands[0])) for one in first]
+        takes = [_sharding(one, mesh, t) for one, t in zip(sources, first, strict=True)]
+        gives = [_sharding(one, mesh, one) for one in last]
+        new[id(last[0])] = Operation(
+            "sdy.manual_computation",
+            [one.operands[0] for one in first],
+            [name for one in last for name in one.results],
+            {
+                "in_shardings": ", ".join(takes),
+                "out_shardings": ", ".join(gives),
+                "manual_axes": ", ".join(axes),
+            },
+            [function.body],
+            tuple(type for one in last for type in one.types),
+            op.at,
+            op.width,
+        )
+    operations = [
+        new.get(id(op), op) for op in region.operations if id(op) in new or id(op) not in gone
+    ]
+    return MlirRegion(region.arguments, operations, region.at)
+
+
+def _sharding(op: Operation | None, mesh: str, shape: Operation) -> str:
+    """The sharding of the value that an operation gives; whole where nothing is said."""
+    given = op.attributes.get("sdy.sharding") if op is not None else None
+    rank = len(getattr(shape.types[0], "shape", ())) if shape.types else 0
+    return given if isinstance(given, str) else f"<@{mesh}, [{', '.join(['{}'] * rank)}]>"
