@@ -61,7 +61,23 @@ graph:
 outputs: {y: y, total: mean(y)}
 """
 
-SPECS = {"loops": LOOPS, "rows": ROWS, "image": IMAGE}
+SEQUENCE = """\
+xlac: 1
+model: sequence
+mesh: {model: 2}
+shard: {x: [null, model, null]}
+inputs: {x: "f32[1, 1024, 32]"}
+weights: {init: {seed: 0}}
+graph:
+  q: {op: linear, in: x, units: 32}
+  k: {op: linear, in: x, units: 32}
+  v: {op: linear, in: x, units: 32}
+  y: {op: attention, in: {q: q, k: k, v: v}, heads: 4, causal: true}
+outputs: [y]
+"""
+"""Two ranks are a ring; of three each has all keys."""
+
+SPECS = {"loops": LOOPS, "rows": ROWS, "image": IMAGE, "sequence": SEQUENCE}
 
 
 @pytest.fixture(params=SPECS)

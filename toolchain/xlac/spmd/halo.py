@@ -1,5 +1,5 @@
 """Convolutions and windows over an axis of which ranks have parts: each rank is sent the elements
-beyond its part that it reads, its halo, by its neighbours.
+beyond its part that it reads, its halo, by its neighbours. And rolls, which move parts on.
 """
 
 from __future__ import annotations
@@ -95,3 +95,27 @@ def _outside(
     )
     nothing = build.as_node(identity(combine, node.type.dtype), node.type.dtype)
     return build.select(there, node, nothing)
+
+
+def rolled(
+    own: Node, axis: int, shift: int, names: AxisNames, resharder: Resharder, reason: str
+) -> Node:
+    """A rank's part of what is moved on by `shift` along an axis of equal parts: the end of one
+    rank's part, and the begin of the next one's.
+    """
+    parts, size = resharder.mesh.parts(names), own.shape[axis]
+    assert isinstance(size, int)
+    ranks, within = divmod(shift % (parts * size), size)
+
+    def sent(piece: Node, by: int) -> Node:
+        if by % parts == 0:
+            return piece
+        pairs = tuple((rank, (rank + by) % parts) for rank in range(parts))
+        permute = CollectivePermute(resharder.mesh.axes, names, pairs)
+        return resharder.collective(permute, piece, reason)
+
+    if not within:
+        return sent(own, ranks)
+    end = sent(build.cut(own, axis, size - within, size), ranks + 1)
+    begin = sent(build.cut(own, axis, 0, size - within), ranks)
+    return build.concat((end, begin), axis)

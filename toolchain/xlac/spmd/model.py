@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from xlac.ir.graph import Graph, Node
-from xlac.ir.op import Array
+from xlac.ir.op import Array, Op
 from xlac.ir.types import Type
 from xlac.model import MeshSection, Model
 from xlac.ops.collective.group import Collective
@@ -14,15 +15,21 @@ from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.collective.ranks import AxisIndex
 from xlac.ops.collective.shard import Shard, named
 from xlac.ops.control.control import Scan, While
+from xlac.ops.nn.attention import Attention
 from xlac.ops.tensor.leaf import Param, param
+from xlac.ops.tensor.reorder import Roll
 from xlac.passes.expand import ExpandPass
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
+from xlac.spmd.cost import seconds
 from xlac.spmd.manual import check_computations, check_outside, computations
 from xlac.spmd.merge_sums import every_node
 from xlac.spmd.mesh import Mesh, Sharding, part_of
 from xlac.spmd.partition import Partitioned, partitioned
+from xlac.spmd.run_time import Rates, computing
+from xlac.spmd.sequence.ring import with_rings
+from xlac.spmd.step_time import step_time
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.support.choices import similar
 from xlac_sdk.target import Target
@@ -80,12 +87,18 @@ def of_rank(
     SourceError for what cannot be divided as it is said, and, unless `idle_axes`, for an axis of
     the mesh that divides nothing.
     """
-    graph = expanded(model.graph, target)
+    whole = expanded(model.graph, target, (Attention,))
+    graph = expanded(whole, target)
     said = _said(model, mesh)
     given = said | _data(model, graph, mesh, said)
     _check_nodes(graph, mesh)
     check_computations(graph, mesh)
-    partition = partitioned(graph, mesh, given, tuple(model.state.items()))
+    links = tuple(model.state.items())
+    partition = partitioned(graph, mesh, given, links)
+    around = with_rings(whole, mesh, given, links)
+    if around is not whole:
+        other = partitioned(expanded(around, target), mesh, given, links)
+        partition = min(partition, other, key=_predicted)
     # a mesh on which the model computes by hand may have axes that divide nothing
     if not idle_axes and not any(computations(graph)):
         _check_used(partition, mesh)
@@ -95,15 +108,24 @@ def of_rank(
     return own, partition
 
 
-def expanded(graph: Graph, target: Target) -> Graph:
-    """The graph of primitives, which have rules, and of what says how values are divided."""
+def _predicted(partition: Partitioned) -> float:
+    """The time of a step of a rank, in seconds."""
+    rates, graph = Rates(), partition.graph
+    message = partial(seconds, link=rates.link)
+    return step_time(graph, computing(graph, rates), message).seconds
+
+
+def expanded(graph: Graph, target: Target, kept: tuple[type[Op], ...] = ()) -> Graph:
+    """The graph of primitives, which have rules, and of what says how values are divided; and of
+    operations that are `kept`.
+    """
     check_outside(graph)
     context = PassContext(
         target,
         Weights({}),
         "default",
         lambda node, _: (
-            isinstance(node.op, Shard | ManualComputation)
+            isinstance(node.op, (Shard, ManualComputation, Roll, *kept))
             or (isinstance(node.op, Collective) and node.op.group > 1)
         ),
     )

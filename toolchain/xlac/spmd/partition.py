@@ -20,9 +20,10 @@ from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.dynamic import DimSize
 from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Iota, Param
+from xlac.ops.tensor.reorder import Roll
 from xlac.spmd.assignment import Assignment, assigned, sharding_of
 from xlac.spmd.bodies import BodyRequest, LocalBody
-from xlac.spmd.halo import with_halos
+from xlac.spmd.halo import rolled, with_halos
 from xlac.spmd.loops import LoopDivider
 from xlac.spmd.manual import inlined
 from xlac.spmd.merge_sums import merge_sums
@@ -231,6 +232,11 @@ class _Partitioner:
             sharding = sharding_of(rule.operands[0], axes)
             x = self.resharder.to(self.value(node.inputs[0]), sharding, f"{what} needs it so")
             op, inputs[0] = with_halos(op, x, halos, self.resharder, f"{what} reads beyond a part")
+        if isinstance(op, Roll):
+            axis = op.axis % node.type.rank
+            if names := sharding_of(rule.results[0], axes)[axis]:
+                reason = f"{what} moves parts on"
+                return rolled(inputs[0], axis, op.shift, names, self.resharder, reason)
         if op is node.op and tuple(inputs) == node.inputs:
             return node
         return Node.of(op, *inputs, origin=node.origin)

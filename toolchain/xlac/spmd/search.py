@@ -17,6 +17,7 @@ from math import prod
 from xlac.ir.graph import Node
 from xlac.model import MeshSection, Model, SaidSharding
 from xlac.ops.cost import nbytes
+from xlac.ops.nn.attention import Attention
 from xlac.ops.tensor.leaf import Param
 from xlac.placement.places import refuse_places
 from xlac.spmd.cost import NetworkLink, RankDevice, seconds
@@ -66,7 +67,7 @@ class PlanSearch:
         Raises SourceError where none is left.
         """
         refuse_places(model, "xlac plan")
-        model = replace(model, graph=expanded(model.graph, self.target))
+        model = replace(model, graph=expanded(model.graph, self.target, (Attention,)))
         plans = [plan for mesh in meshes(model.ranks, ranks) if (plan := self._best(model, mesh))]
         if not plans:
             problem = f"no mesh of {ranks} ranks gives each of them work of its own"

@@ -97,6 +97,7 @@ def attention(
         for node, axes in [factors.unrepeated(m.node, m.axes)]
     ]
     width = factors.flat(*(pair[0][1][a] for a in op.contract_lhs))
+    keys = factors.flat(keys)  # what is below repeats may have axes of several factors
     room = placed(factors, known, keys, {*factors.flat(*k[1], *values[1])}, masks)
     mask = None if room is None else masked(factors, masks, room, q[0].type.dtype)
     if room is None or mask is None or not isinstance(factors.size(width), int):

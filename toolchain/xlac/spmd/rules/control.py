@@ -14,6 +14,7 @@ from typing import Any
 from xlac.ir.graph import Graph, Node
 from xlac.ops.control.control import Call, Cond, Pick, Scan, While
 from xlac.ops.tensor.leaf import Iota, Param
+from xlac.ops.tensor.reorder import Roll
 from xlac.spmd.rules.rule import Dims, Factor, Parts, ShardingRule, cut, whole
 
 Place = tuple[object, int, int]
@@ -105,6 +106,8 @@ class _Bodies:
                 self.classes.limit(place, size, factor in rule.even)
         for factor in (*rule.rows.values(), *rule.halos):
             self.classes.limit(places[factor], 1)
+        if isinstance(node.op, Roll):
+            self.classes.limit((node, 0, node.op.axis % node.type.rank), 1)
         if isinstance(node.op, Iota):  # where a part begins is not known inside
             self.classes.limit((node, 0, node.op.axis), 1)
 

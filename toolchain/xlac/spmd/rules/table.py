@@ -21,6 +21,7 @@ from xlac.ops.tensor.dynamic_slice import DynSlice, DynUpdate
 from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Iota
+from xlac.ops.tensor.reorder import Roll
 from xlac.ops.tensor.scatter import Scatter
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac.spmd.rules import control, indexing, sums, views
@@ -41,6 +42,7 @@ RULES: dict[type, Callable[[Node], ShardingRule]] = {
     Pad: views.pad,
     Reduce: sums.reduce,
     Reshape: views.reshape,
+    Roll: views.roll,
     Scatter: indexing.scatter,
     Shard: views.pointwise,
     Slice: views.sliced,

@@ -9,6 +9,7 @@ from xlac.ir.graph import Node
 from xlac.ops.tensor.dynamic_slice import DynSlice
 from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.leaf import Iota
+from xlac.ops.tensor.reorder import Roll
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac.spmd.mesh import part_size
 from xlac.spmd.rules.rule import Dims, Factor, FactorNumbers, Parts, ShardingRule, cut, unchanged
@@ -127,6 +128,18 @@ def concat(node: Node) -> ShardingRule:
     axis = op.axis % node.type.rank
     dims = tuple(None if a == axis else factors.new(size) for a, size in enumerate(node.shape))
     return ShardingRule((dims,) * len(node.inputs), (dims,), factors.sizes, unchanged(node))
+
+
+def roll(node: Node) -> ShardingRule:
+    """Every axis; of the one that is rolled, equal parts."""
+    op, factors = node.op, FactorNumbers()
+    assert isinstance(op, Roll)
+    axis = op.axis % node.type.rank
+    dims = tuple(
+        factors.within(factors.new(size), size) if a == axis else factors.new(size)
+        for a, size in enumerate(node.shape)
+    )
+    return ShardingRule((dims,), (dims,), factors.sizes, unchanged(node), even=factors.even)
 
 
 def iota(node: Node) -> ShardingRule:

@@ -1,0 +1,1 @@
+"""Models divided by sequence."""
