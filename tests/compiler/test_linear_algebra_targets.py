@@ -74,6 +74,26 @@ def test_values_and_vectors(target: str, dtype: type) -> None:
     assert (np.diff(values) >= 0).all() and (np.diff(s) <= 0).all()
 
 
+@pytest.mark.parametrize("target", ["cpu", "c"])
+@pytest.mark.parametrize(
+    ("shape", "count"), [((300, 300), 300), ((2, 150, 140), 140), ((200, 180), 150), ((260, 9), 9)]
+)
+@pytest.mark.sampled(4)
+def test_products_of_many_reflections(target: str, shape: tuple[int, ...], count: int) -> None:
+    """More than are applied together, and fewer than there are columns."""
+    packed, taus = xlac.jit(lambda a: xlac.householder_qr(a), target=target)(RNG.normal(size=shape))
+    taus = np.ascontiguousarray(taus[..., :count])
+    q = xlac.jit(lambda p, t: xlac.householder_product(p, t), target=target)(packed, taus)
+    eps = float(np.finfo(np.float64).eps)
+    limit = FACTOR["qr"] * shape[-1] * shape[-2] * eps
+    assert norm(turned(q) @ q - np.eye(shape[-1])) <= limit
+    exact = np.broadcast_to(np.eye(*shape[-2:]), shape).copy()
+    for k in reversed(range(count)):
+        v = np.tril(packed, -1)[..., k] + np.eye(shape[-2])[k]
+        exact -= taus[..., k, None, None] * v[..., None] * (v[..., None, :] @ exact)
+    assert norm(q - exact) <= limit
+
+
 def numbers(x: Array) -> Array:
     return np.asarray(x[..., 0] + 1j * x[..., 1])
 

@@ -18,6 +18,7 @@ from xlac.ops.linalg.matrices import (
     first_block,
     on_diagonal,
     over,
+    part,
     product,
     swapped,
 )
@@ -26,6 +27,7 @@ from xlac_sdk.dtypes import DType
 
 F32 = DType.F32
 PANEL = 16  # columns of a panel, reflected one by one
+REFLECTIONS = 128  # of a product that are applied together
 
 
 @declare
@@ -98,22 +100,30 @@ class HouseholderProduct(MatrixOperation):
 
     def expand(self, *inputs: Node) -> Node:
         """I - V (I + D N)⁻¹ D V', the compact WY form, with the vectors as columns of V, taus on
-        the diagonal of D, and the part of V' V above its diagonal as N; its first columns.
+        the diagonal of D, and the part of V' V above its diagonal as N; its first columns. Of many
+        reflections that is the form of the first, times the product of the others.
         """
         packed, taus = inputs
         if self.complex:
             return self.node(
                 reflections.householder_product(self.numbers(packed), self.numbers(taus))
             )
-        columns, rank, count = packed.shape[-1], packed.type.rank, taus.shape[-1]
-        assert isinstance(count, int) and isinstance(columns, int)
-        one = build.cast(on_diagonal(packed.shape), packed.type.dtype)
+        (rows, columns), rank, count = packed.shape[-2:], packed.type.rank, taus.shape[-1]
+        assert isinstance(count, int) and isinstance(columns, int) and isinstance(rows, int)
+        others = build.cast(on_diagonal(packed.shape), packed.type.dtype)
         if not count or not columns:
-            return one
-        v = vectors(packed, count)
-        top = _scaled(swapped(build.cut(v, rank - 2, 0, columns)), taus)
-        inner = build.apply1("triangular_solve", _between(v, taus), top, lower=False, unit=True)
-        return build.sub(one, product(v, inner))
+            return others
+        first = min(count, REFLECTIONS)
+        v, scales = vectors(packed, first), build.cut(taus, rank - 2, 0, first)
+        right = swapped(build.cut(v, rank - 2, 0, columns))
+        if count > first:
+            low = part(packed, (first, rows), (first, columns))
+            rest = build.cut(taus, rank - 2, first, count)
+            rest = build.apply1("householder_product", low, rest)
+            others, right = _after_identity(rest, first), _read_by(v, rest)
+        right = _scaled(right, scales)
+        inner = build.apply1("triangular_solve", _between(v, scales), right, lower=False, unit=True)
+        return build.sub(others, product(v, inner))
 
     def evaluate(self, *arrays: Array) -> Array:
         packed, taus = map(self.array, arrays)
@@ -143,6 +153,23 @@ class HouseholderProduct(MatrixOperation):
             Sample(wide, {}, ("unit", "positive")),
             Sample(pairs, {"complex": True}, ("unit", "positive")),
         ]
+
+
+def _after_identity(a: Node, count: int) -> Node:
+    """The matrices with `count` rows and columns of the identity before a."""
+    rank, (rows, columns) = a.type.rank, a.shape[-2:]
+    assert isinstance(rows, int) and isinstance(columns, int)
+    wide = a.type.with_shape((*a.shape[:-2], count, count + columns))
+    above = build.cast(on_diagonal(wide.shape), wide.dtype)
+    beside = build.full(0.0, (*a.shape[:-2], rows, count), wide.dtype)
+    return build.concat([above, build.concat([beside, a], rank - 1)], rank - 2)
+
+
+def _read_by(v: Node, a: Node) -> Node:
+    """V' times `_after_identity(a)`, without its zeros."""
+    rank, count, rows = v.type.rank, v.shape[-1], v.shape[-2]
+    above, below = (swapped(build.cut(v, rank - 2, *e)) for e in ((0, count), (count, rows)))
+    return build.concat([above, product(below, a)], rank - 1)
 
 
 def _reflect(a: Array, taus: Array) -> None:
