@@ -82,13 +82,14 @@ def cell(case: Case) -> str:
     compiling = time.perf_counter() - began
     call = partial(ours, *arguments)
     mine, theirs = best_bursts((call, peer), clock=time.perf_counter)
-    return f"{mine * 1e6:,.0f} / {theirs * 1e6:,.0f}: {theirs / mine:.2f} ({compiling:.1f} s)"
+    times = " / ".join(f"{s * 1e6:,.{int(s < 1e-5)}f}" for s in (mine, theirs))
+    return f"{times}: {theirs / mine:.2f} ({compiling:.1f} s)"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("operations", nargs="*", default=list(cases(1, np.float32)))
-    parser.add_argument("--sizes", default="32,128,256,512")
+    parser.add_argument("--sizes", default="8,16,32,48,64,128,256,512")
     options = parser.parse_args()
     print("| operation | n | f32 | f64 |\n|---|---|---|---|")
     for name in options.operations:
