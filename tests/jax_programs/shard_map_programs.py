@@ -142,5 +142,24 @@ def main() -> None:
         print(name, flush=True)
 
 
+def open_size() -> None:
+    """A function with a size that no axis divides, kept open."""
+
+    def body(x: Any, w: Any) -> Any:
+        y = lax.psum(jnp.tanh(x @ w), "model")
+        return lax.all_gather(y, "model", tiled=True) * lax.axis_index("data")
+
+    takes, gives = (P(None, "model"), P("model")), P(("model", "data"))
+    function = mapped(body, takes, gives, check_vma=False)
+    (rows,) = jax.export.symbolic_shape("rows")
+    types = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((rows, 8), (8, 4))]
+    compiled = xlac.from_jax(function, *types, target="reference")
+    for count in (3, 6):
+        found, wanted = compiled(X[:count], W), jax.jit(function)(X[:count], W)
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+    print("an open size", flush=True)
+
+
 if __name__ == "__main__":
     main()
+    open_size()

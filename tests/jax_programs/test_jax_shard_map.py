@@ -20,4 +20,4 @@ def test_functions_on_four_devices() -> None:
         [sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr[-4000:]
-    assert len(run.stdout.splitlines()) == 15
+    assert len(run.stdout.splitlines()) == 16

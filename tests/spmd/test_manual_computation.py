@@ -132,6 +132,16 @@ def test_values_that_all_ranks_have_are_computed_once() -> None:
     assert product.shape == (3, 3)
 
 
+def test_ranks_that_do_the_same_are_computed_once() -> None:
+    x, w = local(2, 3), local(3, 4, name="w")
+    product = apply("dot", x, w, contract_lhs=(1,), contract_rhs=(0,))
+    graph = on_ranks(Graph("f", (x, w), {"y": product}), ((("a",), ()), WHOLE), ((("a",), ()),))
+    agree(graph)
+    (node,) = [n for n in graph.nodes() if isinstance(n.op, ManualComputation)]
+    made = Graph("one", graph.inputs, {"y": node.op.expanded(*node.inputs)[0]})
+    assert [n.type.size for n in made.nodes() if n.op.mnemonic == "dot"] == [2 * 2 * 4]
+
+
 def test_loops_and_branches_exchange_values() -> None:
     x, count = local(2, 2), local(name="n", dtype=DType.I32)
     moved = apply("collective_permute", x, mesh=MESH, axes=("b",), pairs=((0, 1), (1, 2), (2, 0)))

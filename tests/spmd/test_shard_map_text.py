@@ -241,6 +241,34 @@ def test_replicas_and_places_outside_are_refused() -> None:
     assert refused(outside).startswith("XL7208") and "where no mesh is" in refused(outside)
 
 
+def test_sizes_that_no_axis_divides_may_be_open() -> None:
+    body = f"""%sum = "stablehlo.all_reduce"(%arg1) <{{{CHANNEL}, use_global_device_ids,
+      replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>}}> {ADD.replace("2x4", "?x4")}
+      %one = stablehlo.constant dense<1.0> : tensor<f32>
+      %four = stablehlo.constant dense<4> : tensor<1xi32>
+      %rows = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %shape = stablehlo.concatenate %rows, %four, dim = 0
+          : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %ones = stablehlo.dynamic_broadcast_in_dim %one, %shape, dims = []
+          : (tensor<f32>, tensor<2xi32>) -> tensor<?x4xf32>
+      %y = stablehlo.add %sum, %ones : tensor<?x4xf32>"""
+    source = f"""module {{ {MESH}
+  func.func public @main(%arg0: tensor<?x8xf32>) -> tensor<?x4xf32> {{
+    %size = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x8xf32>) -> tensor<i32>
+    %0 = sdy.manual_computation(%size, %arg0)
+        in_shardings=[<@mesh, []>, <@mesh, [{{}}, {{"model"}}]>]
+        out_shardings=[<@mesh, [{{}}, {{}}]>] manual_axes={{"data", "model"}}
+        (%n: tensor<i32>, %arg1: tensor<?x4xf32>) {{
+      {body}
+      sdy.return %y : tensor<?x4xf32>
+    }} : (tensor<i32>, tensor<?x8xf32>) -> tensor<?x4xf32>
+    return %0 : tensor<?x4xf32>
+  }} }}"""
+    np.testing.assert_array_equal(given(source, X[:3]), BLOCKS[:3] + 1)
+    divided = source.replace('[{}, {"model"}]', '[{"data"}, {"model"}]')
+    assert "no fixed size to be divided" in refused(divided)
+
+
 def test_a_file_tells_its_place(tmp_path: Path) -> None:
     file = tmp_path / "f.mlir"
     file.write_text(text(summed("[[0, 3], [1, 2]]")))

@@ -37,7 +37,8 @@ Axes = tuple[tuple[str, int], ...]
 def vectorized(op: ManualComputation, inputs: Sequence[Node]) -> tuple[Node, ...]:
     """The results of a manual computation, of operations of one process."""
     assert op.body is not None
-    axes = tuple((name, size) for name, size in op.mesh if name in op.manual)
+    used = _used(op.body) | {n for d in (*op.takes, *op.gives) for names in d for n in names}
+    axes = tuple((name, size) for name, size in op.mesh if name in op.manual and name in used)
     given = {
         inner: _parts(x, division, axes)
         for inner, x, division in zip(op.body.inputs, inputs, op.takes, strict=True)
@@ -47,6 +48,19 @@ def vectorized(op: ManualComputation, inputs: Sequence[Node]) -> tuple[Node, ...
     return tuple(
         _whole(value, division, axes, size) for value, division in zip(found, op.gives, strict=True)
     )
+
+
+def _used(body: Graph) -> set[str]:
+    """The axes of the mesh along which ranks exchange values, or count: along others, of which
+    nothing is said either, all ranks do the same.
+    """
+    found: set[str] = set()
+    for node in body.nodes():
+        if isinstance(node.op, Collective):
+            found |= {*node.op.axes}
+        for inner in node.op.bodies():
+            found |= _used(inner)
+    return found
 
 
 def _walk_over(axes: Axes) -> type[RankBatch]:

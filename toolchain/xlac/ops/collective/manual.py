@@ -63,7 +63,7 @@ class ManualComputation(Composite):
             )
         for name, values in (("takes", types), ("gives", bodies.outputs(self.body))):
             self._check(name, values)
-        parts = [self._part(n, x) for n, x in enumerate(types)]
+        parts = [part_type(x, self.takes[n], self.mesh, n) for n, x in enumerate(types)]
         bodies.check(self.mnemonic, self.body, parts)
         results = zip(bodies.outputs(self.body), self.gives, strict=True)
         return several([self._whole(x, division) for x, division in results])
@@ -92,23 +92,6 @@ class ManualComputation(Composite):
         """Into how many parts some axes of the mesh divide something."""
         sizes = dict(self.mesh)
         return prod(sizes[axis] for axis in axes)
-
-    def _part(self, number: int, x: Type) -> Type:
-        """The type of a rank's part of an operand."""
-        shape = list(x.shape)
-        for axis, axes in enumerate(self.takes[number]):
-            count, size = self.parts(axes), shape[axis]
-            if count > 1 and not isinstance(size, int):
-                raise ShapeError(
-                    f"axis {axis} of {x} has no fixed size to be divided", operand=number
-                )
-            if isinstance(size, int):
-                if size % count:
-                    raise ShapeError(
-                        f"axis {axis} of {x} has no {count} equal parts", operand=number
-                    )
-                shape[axis] = size // count
-        return x.with_shape(tuple(shape))
 
     def _whole(self, part: Type, division: Division) -> Type:
         sizes = zip(part.shape, division, strict=True)
@@ -205,6 +188,20 @@ class ManualComputation(Composite):
             for dtype in (DType.F64, DType.I32)
             for mesh in ((("data", 2), ("model", 3)), (("data", 1), ("model", 1)))
         ]
+
+
+def part_type(x: Type, division: Division, mesh: MeshAxes, operand: int = 0) -> Type:
+    """The type of a rank's part of a value. Raises ShapeError where it has no equal parts."""
+    shape, sizes = list(x.shape), dict(mesh)
+    for axis, axes in enumerate(division):
+        count, size = prod(sizes[name] for name in axes), shape[axis]
+        if count > 1 and not isinstance(size, int):
+            raise ShapeError(f"axis {axis} of {x} has no fixed size to be divided", operand=operand)
+        if isinstance(size, int):
+            if size % count:
+                raise ShapeError(f"axis {axis} of {x} has no {count} equal parts", operand=operand)
+            shape[axis] = size // count
+    return x.with_shape(tuple(shape))
 
 
 def param_name(node: Node) -> str:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xlac.frontends.stablehlo.ranks.manual_scope import ManualScope
+from xlac.frontends.stablehlo.scope import RegionScope
 from xlac.frontends.stablehlo.shardy import DIMENSION, NAME, SHARDING, spaced
 from xlac.frontends.stablehlo.site import OperationSite
-from xlac.frontends.stablehlo.text.syntax import Raw
+from xlac.frontends.stablehlo.text.syntax import Raw, TensorType
 from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of
 from xlac.ir.graph import Node
+from xlac.ir.types import Type
 from xlac.ops import build
-from xlac.ops.collective.manual import Division, ManualComputation
+from xlac.ops.collective.manual import Division, ManualComputation, part_type
 
 
 def computed(site: OperationSite) -> list[Value]:
     """The results of a manual computation, from those of its ranks."""
     scope, takes, gives = _read(site)
     importer = site.importer
+    takes = _sizes_captured(site, takes)
     before, importer.manual = importer.manual, scope
-    graph, captured = site.capturing(0)
+    graph, captured = site.capturing(0, _open_types(site, scope, takes))
     importer.manual = before
     operands = [*site.tensors(), *captured]
     inputs: list[Node] = []
@@ -41,6 +45,38 @@ def computed(site: OperationSite) -> list[Value]:
         TypedTensor(type.element, tuple(left.pop(0) for _ in range(count)))
         for type, count in zip(types, counts, strict=True)
     ]
+
+
+def _sizes_captured(site: OperationSite, takes: list[Division]) -> list[Division]:
+    """Makes the region capture integers that every rank has, so that sizes that are computed from
+    them are known; returns how the other operands are divided.
+    """
+    regions = site.op.regions
+    if len(regions) != 1 or len(regions[0].arguments) != len(takes):
+        return takes
+    inner, kept = RegionScope(site.importer, site.scope), []
+    for n, (x, (name, _)) in enumerate(zip(site.tensors(), regions[0].arguments, strict=True)):
+        if not x.shape and x.element.plain and x.element.dtype.is_integer:
+            inner.define(name, x, site.op.at)
+        else:
+            kept.append(n)
+    arguments = [regions[0].arguments[n] for n in kept]
+    site.scope, site.operands = inner, [site.operands[n] for n in kept]
+    site.op = replace(site.op, regions=[replace(regions[0], arguments=arguments)])
+    return [takes[n] for n in kept]
+
+
+def _open_types(
+    site: OperationSite, scope: ManualScope, takes: list[Division]
+) -> list[Type] | None:
+    """The types of the parts of operands, where the text does not state all sizes of the region's
+    arguments; None where it does.
+    """
+    stated = [type for _, type in site.op.regions[0].arguments] if site.op.regions else []
+    if not any(isinstance(type, TensorType) and None in type.shape for type in stated):
+        return None
+    values = zip(site.tensors(), takes, strict=True)
+    return [part_type(node.type, d, scope.mesh) for value, d in values for node in value.parts]
 
 
 def _read(site: OperationSite) -> tuple[ManualScope, list[Division], list[Division]]:
