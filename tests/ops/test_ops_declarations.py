@@ -111,7 +111,9 @@ def test_expansion_in_the_types_of_the_sample(name: str) -> None:
         assert [n.type for n in nodes] == list(tuple_of(op.infer(*sample.inputs))), sample
         graph = Graph(name, params, {f"y{n}": node for n, node in enumerate(nodes)})
         verify(graph)
-        assert not any(isinstance(n.op, type(op)) for n in graph.nodes()), (
+        same = [n for n in graph.nodes() if n.op == op]  # blocks of matrices are smaller
+        extents = sum(sum(t.shape) for t in sample.inputs)
+        assert all(sum(sum(x.shape) for x in n.inputs) < extents for n in same), (
             f"{name} expands to itself"
         )
         if "special" in sample.draw or name in ("prod", "cumprod"):
