@@ -28,5 +28,6 @@ def takes(node: Node, target: Target) -> bool:
         case Cholesky(complex=False, lower=True):
             return 0 < rows <= SIZE
         case TriangularSolve(complex=False, left=True, transpose=False):
-            return 0 < rows <= SIZE
+            # without vectors, loops of the expansion are left to the C compiler
+            return 0 < rows <= SIZE and target.vector_bytes > 0
     return False
