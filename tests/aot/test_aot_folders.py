@@ -59,6 +59,7 @@ def test_a_folder_that_is_read_only(
      ("c", "c", "digits", 4), ("c", "so", "mul_add_reduce", 16),
      ("c", "exe", "mul_add_reduce", 40)],
 )  # fmt: skip
+@pytest.mark.sampled(2)
 def test_a_disk_that_is_full(
     target: str, form: str, spec: str, room: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ def watched(folder: Path, name: str, poison: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("spec", MODELS)
+@pytest.mark.sampled(2)
 def test_the_peak_is_what_a_call_touches(spec: str, tmp_path: Path) -> None:
     """The arena is poisoned twice, with different bytes, so that a byte that is written is seen at
     least once.

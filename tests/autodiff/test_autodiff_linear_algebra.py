@@ -37,6 +37,7 @@ def test_cholesky(shape: tuple[int, ...], lower: bool) -> None:
 
 
 @pytest.mark.parametrize("number", range(16))
+@pytest.mark.sampled(4)
 def test_triangular_solve(number: int) -> None:
     flags = {
         name: bool(number >> bit & 1)

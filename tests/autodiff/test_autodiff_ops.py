@@ -39,6 +39,7 @@ NAMES = [name for name in sorted(OPS) if name not in FLAT and OPS[name].samples(
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled(3)
 def test_samples(name: str, some: object) -> None:
     cases = differentiable(name)
     if not cases:

@@ -82,6 +82,7 @@ def test_only_the_documented_symbols_are_exported(spec: str, weights: str, tmp_p
 
 
 @pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.sampled(2)
 def test_without_libm_nothing_of_it_is_asked_for(spec: str, tmp_path: Path) -> None:
     needs("gcc")
     folder = build(spec, tmp_path / spec, *SMALL.get(spec, ()), "--no-libm")

@@ -137,6 +137,7 @@ def test_valgrind_is_silent(spec: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", MODELS)
+@pytest.mark.sampled(2)
 def test_what_is_printed_is_what_a_run_touches(
     spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

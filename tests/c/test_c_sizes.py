@@ -47,6 +47,7 @@ def pointer(array: np.ndarray) -> Any:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.sampled(2)
 def test_no_compiler_warns(compiler: str, folder: Path, tmp_path: Path) -> None:
     needs(COMPILERS[compiler][0])
     for file in ["digits.c"] + ["digits_main.c"] * (compiler != "arm-none-eabi-gcc"):

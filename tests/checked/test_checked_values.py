@@ -51,7 +51,7 @@ def drawn(sample: Sample, seed: str, holes: bool) -> tuple[Array, ...]:
     return tuple(arrays)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("kind", [NAN, INFINITY])
 @pytest.mark.parametrize("name", FLOATS)
 def test_what_appears_is_found_and_nothing_else(name: str, kind: str) -> None:

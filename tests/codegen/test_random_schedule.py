@@ -21,6 +21,7 @@ U32, U64 = DType.U32, DType.U64
 @pytest.mark.parametrize(
     "sample", [s for s in RngBits.samples() if np.prod(s.attributes["shape"]) < 1000], ids=label
 )
+@pytest.mark.sampled(2)
 def test_samples(sample: Sample) -> None:
     check_sample(RngBits, sample)
 
@@ -28,7 +29,7 @@ def test_samples(sample: Sample) -> None:
 @pytest.mark.parametrize("algorithm", ["threefry", "philox"])
 @pytest.mark.parametrize("dtype", [DType.U8, U32, U64])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 63, 64, 65, 130])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_lengths(count: int, dtype: DType, algorithm: str) -> None:
     state = Type(U64, (random.ALGORITHMS[algorithm].state,))
     check(RngBits(algorithm=algorithm, shape=(count,), dtype=dtype), [state])

@@ -29,7 +29,7 @@ F32, I32 = DType.F32, DType.I32
 @pytest.mark.parametrize(
     "sample", [s for s in Sort.samples() if s.inputs[0].size < 1000], ids=label
 )
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_samples(sample: Sample) -> None:
     check_sample(Sort, sample)
 
@@ -99,7 +99,7 @@ def template(op: Sort, shape: tuple[int, ...], target: Target, dtype: DType = DT
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("name", LINES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_lines(name: str, descending: bool) -> None:
     """Sorted and repeated lines too: with 7 groups, those of one column need the exact bound."""
     op = Sort(axis=1, descending=descending, kept=5)

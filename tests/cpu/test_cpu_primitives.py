@@ -160,7 +160,7 @@ def test_half_bits_survive_and_round(half: DType) -> None:
 
 @pytest.mark.parametrize("dtype", list(DType))
 @pytest.mark.parametrize("lanes", [2, 3, 7, 16])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_folds_agree(dtype: DType, lanes: int) -> None:
     chosen = [p for p in FOLDABLE if applies(p, dtype)]
     if not chosen:

@@ -28,6 +28,7 @@ def test_every_entry_is_a_processor_of_llvm_with_a_source() -> None:
 
 
 @pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512", "icelake-server", "znver2", "znver5"])
+@pytest.mark.sampled(2)
 def test_a_name_takes_its_processors_facts(cpu: str) -> None:
     target = BACKEND.target(Request(cpu=cpu, triple=TRIPLE))
     assert target.hardware == table()[cpu] and target.hardware.processor == cpu

@@ -143,7 +143,7 @@ STACK = re.compile(r"\(%rsp|\[sp[,\]]")
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 def test_inner_loops_leave_the_stack_alone(name: str, machine: str) -> None:
     loops = innermost(assembly(name, MACHINES[machine]))
     assert loops, f"no loop in {name}"

@@ -72,7 +72,7 @@ def test_shipped_specs_build_to_the_same_bytes(file: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", sorted(OPS))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_every_sample_of_every_op_loads_to_the_same_graph(name: str, tmp_path: Path) -> None:
     chosen = list(cases(OPS[name]))[: None if ALL else 10]
     if chosen:

@@ -20,7 +20,7 @@ from harness.target import FOUND, Target, lacking, names, plain, seeds, target
 
 from xlac.support.extras import needed
 
-SEEDS, MUTATIONS = 25, 25
+SEEDS, MUTATIONS = 12, 12
 
 
 @pytest.mark.parametrize("name", names())

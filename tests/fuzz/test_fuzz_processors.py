@@ -23,7 +23,7 @@ BATCH = 4
 
 
 @pytest.mark.parametrize("batch", range(400))
-@pytest.mark.sampled(80)
+@pytest.mark.sampled(160)
 def test_sums_agree_on_every_processor(batch: int) -> None:
     cpu, threads = PROCESSORS[batch % len(PROCESSORS)], 1 + batch // len(PROCESSORS) % 2
     needs_processor(cpu)

@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("mnemonic", names)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_an_operation_computes_what_numpy_does(mnemonic: str) -> None:
     outcomes = check(OPS[mnemonic], InterpretedGpu(SMALL))
     assert not [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]

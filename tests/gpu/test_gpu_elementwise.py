@@ -64,7 +64,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 
 @pytest.mark.parametrize(("shape", "perm"), SHAPES)
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I8])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_transpositions(shape: tuple[int, ...], perm: tuple[int, ...], dtype: DType) -> None:
     turned = build.transpose(param("x", shape, dtype), perm)
     agree(turned)

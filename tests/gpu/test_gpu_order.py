@@ -71,6 +71,7 @@ def test_nan_is_last() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 512, 513, 1030])
+@pytest.mark.sampled(2)
 def test_sorts_of_open_length(count: int) -> None:
     agree(
         Node.of(Sort(axis=0, keys=1), param("x", (symbol("n", 0, 2000, 512),))), sizes={"n": count}
@@ -194,7 +195,7 @@ def atomics(program: Program) -> list[Store]:
     ("combine", "reverse", "exclusive"),
     [("add", False, False), ("max", True, False), ("add", False, True), ("min", True, True)],
 )
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_running_combinations(
     shape: tuple[int, ...], axis: int, combine: str, reverse: bool, exclusive: bool
 ) -> None:

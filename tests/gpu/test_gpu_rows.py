@@ -52,7 +52,7 @@ def shared(kernel: Kernel) -> int:
         (130, 1),
     ],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_softmax(shape: tuple[int, int], dtype: DType) -> None:
     program = agree(apply("softmax", param("x", shape, dtype), axis=-1))
     assert len(program.kernels) == 1 or shape == (1, 4096)
@@ -71,7 +71,7 @@ def test_layer_norm_of_a_residual(shape: tuple[int, ...]) -> None:
     "shape", [(3, 5, 7), (6, 40, 8), (2, 1, 64), (33, 9, 4), (0, 3, 2), (5, 0, 3), (20, 20, 20)]
 )
 @pytest.mark.parametrize("combine", ["add", "max"])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], combine: str) -> None:
     agree(build.reduce(param("x", shape), combine, axes))
 

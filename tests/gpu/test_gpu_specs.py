@@ -31,7 +31,7 @@ def of_spec(name: str) -> Lowered:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_kernels_are_well_formed_and_small(name: str) -> None:
     program = of_spec(name).program
     verify_program(program)

@@ -33,6 +33,7 @@ def written(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.sampled(3)
 def test_a_file_of_keras_2_gives_what_it_gives(name: str, tmp_path: Path) -> None:
     file, case = written(name, tmp_path), name.partition("/")[0]
     verify(load(file).graph)

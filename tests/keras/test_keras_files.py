@@ -57,6 +57,7 @@ def hdf5(fill: Callable[[Any], None]) -> bytes:
 
 
 @pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.sampled(2)
 def test_files_as_keras_writes_them(name: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_bytes(bytes(EXPECTED.by_case["whole"][name]))

@@ -32,7 +32,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("name", names())
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_a_layer_gives_what_keras_gives(name: str, tmp_path: Path) -> None:
     file = tmp_path / "model.keras"
     archived(name, file)

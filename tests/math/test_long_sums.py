@@ -38,11 +38,12 @@ def check(case: Case, size: int, target: str, **given: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.sampled(2)
 def test_sums_keep_their_digits(name: str) -> None:
     check(SMALL[name], 1000, "cpu")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", SMALL)
 def test_sums_keep_their_digits_in_numpy(name: str) -> None:
     check(SMALL[name], 1000, "reference")
@@ -54,7 +55,7 @@ def test_sums_keep_their_digits_in_c(name: str) -> None:
     check(SMALL[name], 1000, "c")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3"])
 def test_sums_keep_their_digits_on_other_machines(name: str, cpu: str) -> None:

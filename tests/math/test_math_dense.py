@@ -17,6 +17,7 @@ FEW, MANY = 1 << 14, 97  # every so manieth float
 
 
 @pytest.mark.parametrize("primitive", FUNCTIONS, ids=lambda p: p.value)
+@pytest.mark.sampled(2)
 def test_functions_keep_two_ulp(primitive: P, request: pytest.FixtureRequest) -> None:
     most, at = worst(primitive, MANY if request.config.getoption("--all") else FEW)
     assert most <= 2.0, f"{most} at {at}"

@@ -165,7 +165,7 @@ def lowered(graph: Graph, target: str, loop_kernels: bool = True) -> Lowered:
     return lower(Model(graph, {}), facts, loop_kernels=loop_kernels)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("kind", [scan, while_loop])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(12))

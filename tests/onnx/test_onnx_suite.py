@@ -13,7 +13,7 @@ import pytest
 import yaml
 from onnx_suite import failures, suite
 
-SHARDS = 24
+SHARDS = 48
 TESTS = 2033  # of onnx 1.23.2, on CPU
 BAR = 1980
 

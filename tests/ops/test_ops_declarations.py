@@ -100,7 +100,7 @@ def test_expansion_agrees_with_evaluate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPOSITES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_expansion_in_the_types_of_the_sample(name: str) -> None:
     """Halves too: the expansion has the inferred types, is well formed, and agrees with float64."""
     for sample in OPS[name].samples():

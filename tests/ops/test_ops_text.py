@@ -60,7 +60,7 @@ def round_trip(graph: Graph) -> str:
         )
     ),
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_every_operation_reads_back(name: str) -> None:
     for sample in list(OPS[name].samples())[:6]:
         params = tuple(build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs))

@@ -132,6 +132,7 @@ def test_random_pipelines_find_nothing_to_do_again(first: int) -> None:
 
 
 @pytest.mark.parametrize("spec", MODELS, ids=lambda p: p.stem)
+@pytest.mark.sampled(2)
 def test_shipped_specs_settle(spec: Path) -> None:
     from xlac.driver import specialized
     from xlac.frontends.loader import load

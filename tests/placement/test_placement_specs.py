@@ -31,7 +31,7 @@ def single(file: Any) -> tuple[Model, Any]:
     return model, compile(model)
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("targets", TARGETS)
 @pytest.mark.parametrize("file", MODELS, ids=lambda file: file.stem)

@@ -23,7 +23,7 @@ CHOSEN = [(name, case) for name in ("cpu", "c") for case in cases(find(name).tar
 
 
 @pytest.mark.parametrize(("name", "case"), CHOSEN, ids=[f"{n}-{c.name}" for n, c in CHOSEN])
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 def test_a_backend_conforms(name: str, case: Case) -> None:
     backend = find(name)
     wrong = [

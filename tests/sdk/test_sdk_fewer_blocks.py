@@ -42,7 +42,7 @@ def results(case: ConformanceCase, most: int, rows: int = 1) -> dict[str, np.nda
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("case", GRIDS, ids=[case.name for case in GRIDS])
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(96)
 def test_fewer_blocks_give_the_same(case: ConformanceCase, most: int) -> None:
     wanted = results(case, 0)
     for name, got in results(case, most).items():
@@ -51,7 +51,7 @@ def test_fewer_blocks_give_the_same(case: ConformanceCase, most: int) -> None:
 
 @pytest.mark.parametrize("most, rows", [(1, 2), (2, 2), (2, 1000), (3, 1000)])
 @pytest.mark.parametrize("case", GRIDS, ids=[case.name for case in GRIDS])
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(96)
 def test_rows_of_blocks_give_the_same(case: ConformanceCase, most: int, rows: int) -> None:
     wanted = results(case, 0)
     for name, got in results(case, most, rows).items():

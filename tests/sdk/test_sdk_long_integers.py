@@ -53,7 +53,7 @@ def signatures() -> Iterator[tuple[Primitive, tuple[DType, ...], DType]]:
 
 @pytest.mark.parametrize("target", [PLAIN, RICH, GUARDED], ids=lambda t: t.name)
 @pytest.mark.parametrize("primitive", sorted({p for p, _, _ in signatures()}, key=str))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_every_operation(primitive: Primitive, target: Target) -> None:
     for which, operands, result in signatures():
         if which is not primitive or (which is P.POW and target is not RICH):

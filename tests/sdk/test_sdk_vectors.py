@@ -5,6 +5,7 @@ with the interpreter.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,13 @@ from sampling import Some
 from xlac_c import BACKEND
 from xlac_sdk.conformance import cases, check
 from xlac_sdk.dtypes import DType
+from xlac_sdk.emit import clanes
 from xlac_sdk.emit.cdialect import C99
 from xlac_sdk.emit.ctext import kernel_text
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Kernel, Space
+from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Kernel, Space
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.sharing import walk
 from xlac_sdk.source import UnsupportedError
 from xlac_sdk.target import Request
 
@@ -119,6 +122,34 @@ def test_vectors_that_nobody_else_reads_are_scalars_of_one_loop() -> None:
     made = "\n".join(kernel_text(Kernel("k", (x, y), b.body()), WIDE).lines)
     assert made.count("for (") == 1 and "const float v_1 = v.lane[i_] * v.lane[i_];" in made
     assert "v_3.lane[i_] = v_2 * v_2;" in made and "*(f32x4 *)&y[0] = v_3;" in made
+
+
+def test_statements_of_one_loop_are_walked_a_number_of_times_that_does_not_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walked = 0
+
+    def counted(exprs: Sequence[Expr]) -> list[Expr]:
+        nonlocal walked
+        found = walk(exprs)
+        walked += len(found)
+        return found
+
+    monkeypatch.setattr(clanes, "walk", counted)
+
+    def work(count: int) -> int:
+        nonlocal walked
+        x, y = buffers()
+        b = build.Builder()
+        value = b.let("v", build.load(x, build.ramp(0, 1, 4)))
+        for _ in range(count):
+            value = b.let("v", build.apply(P.MUL, value, value))
+        b.store(y, build.ramp(0, 1, 4), value)
+        walked = 0
+        kernel_text(Kernel("k", (x, y), b.body()), WIDE)
+        return walked
+
+    assert 0 < work(200) < 2.5 * work(100)
 
 
 def test_a_store_over_what_it_reads_reads_first() -> None:

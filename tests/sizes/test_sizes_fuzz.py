@@ -84,7 +84,7 @@ def graph(seed: int) -> Graph:
 
 @pytest.mark.parametrize("target", ["reference", "cpu"])
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_random_graphs(seed: int, target: str) -> None:
     made, backend = graph(seed), find(target)
     dims = {s.name: s for size in (N, M) for s in symbols(size)}

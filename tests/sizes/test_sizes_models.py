@@ -99,6 +99,7 @@ def test_a_hundred_sizes(name: str, target: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(2)
 def test_at_opt_it_says_what_the_static_program_says(name: str) -> None:
     opened = model(name)
     at_opt = {n: s.opt for n, s in opened.dims.items()}

@@ -73,6 +73,7 @@ def test_threads_divide_the_work_of_a_variant() -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.sampled(2)
 def test_nothing_is_there_twice(name: str) -> None:
     facts = find("cpu").target(Request())
     general = driver.lower(model(name), facts).program

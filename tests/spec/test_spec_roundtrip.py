@@ -78,6 +78,7 @@ def expanded(file: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda p: p.stem)
+@pytest.mark.sampled(2)
 def test_expanded_specs_load_to_an_equal_graph(file: Path, tmp_path: Path) -> None:
     expanded(file, tmp_path)
 
@@ -108,6 +109,7 @@ def test_expanded_custom_op(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda p: p.stem)
+@pytest.mark.sampled(2)
 def test_formatting_keeps_meaning_and_comments(file: Path) -> None:
     text = file.read_text()
     made = canonical(file, text)

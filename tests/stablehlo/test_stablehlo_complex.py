@@ -142,7 +142,7 @@ def test_compiled_functions(name: str, dtype: DType, target: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", sorted(ALL))
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 def test_functions_of_numbers_anywhere(name: str, dtype: DType) -> None:
     a, b = anywhere(dtype)
     check(name, a, b, run(ALL[name], a, b))

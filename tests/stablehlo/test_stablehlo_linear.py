@@ -12,7 +12,7 @@ from xlac_sdk.source import SourceError
 
 @pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
 @pytest.mark.parametrize("length", [[4], [5], [3, 4], [2, 3, 5], [1], [2]])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_fourier_transforms(kind: str, length: list[int]) -> None:
     rank, axes = len(length), tuple(range(1, len(length) + 1))
     last = length[-1] // 2 + 1

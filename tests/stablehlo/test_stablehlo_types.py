@@ -45,7 +45,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_complex_functions(op: str) -> None:
     found = whole(one(unary(op, COMPLEX, COMPLEX), pair(Z)))
     np.testing.assert_allclose(found, FUNCTIONS[op](Z.astype(np.complex128)), 2e-5, 2e-6)

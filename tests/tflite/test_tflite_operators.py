@@ -59,13 +59,13 @@ def check(case: Case, found: list[Array]) -> None:
         np.testing.assert_array_equal(array, wanted)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", COMPARED)
 def test_operators_are_as_the_reference_kernels(name: str, tmp_path: Path) -> None:
     check(CASES[name], run(CASES[name], "reference", tmp_path))
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("target", ["cpu", "c"])
 @pytest.mark.parametrize("name", COMPARED)
 def test_compiled_operators_are_too(name: str, target: str, tmp_path: Path) -> None:

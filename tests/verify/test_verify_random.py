@@ -18,7 +18,7 @@ from xlac_sdk.target import Request
 DRAWS = ["random", "special", "ties", "large", "tiny"]
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("seed", range(150))
 def test_random_graphs_are_right(seed: int) -> None:
     made = make(Random(seed), 14)

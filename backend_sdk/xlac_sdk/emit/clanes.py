@@ -89,6 +89,7 @@ class LaneLoops(NativeVectors):
         first: list[str] = []
         lines: list[str] = []
         lanes = 1
+        inside = {e.name for e in walk([r for s in stmts for r in roots(s)]) if isinstance(e, Var)}
         with self.at(COUNTER):
             for stmt in stmts:
                 assert isinstance(stmt, Let | Assign)
@@ -99,12 +100,7 @@ class LaneLoops(NativeVectors):
                         f"const {self._lane_type(stmt.value)} {name} = {self.bare(stmt.value)};"
                     )
                     self.alone.add(name)
-                    if not any(
-                        stmt.var.name == e.name
-                        for s in stmts
-                        for e in walk(roots(s))
-                        if isinstance(e, Var)
-                    ):
+                    if stmt.var.name not in inside:
                         lines.append(f"(void){name};")
                     continue
                 if isinstance(stmt, Let):

@@ -92,7 +92,7 @@ SIZES = {
 
 @pytest.mark.parametrize("results", toom_cook.POINTS)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_sizes(size: str, results: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forced(monkeypatch, results)
     x, columns, low, high = SIZES[size]

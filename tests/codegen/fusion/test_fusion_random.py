@@ -157,7 +157,7 @@ def random_graph(seed: int, count: int = 14) -> Graph:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_random_graphs(seed: int) -> None:
     graph = random_graph(seed)
     check_graph(graph, TARGETS if seed % 4 == 0 else (MASKED, PLAIN), rtol=2e-4, seed=seed)

@@ -54,7 +54,7 @@ def rows_at_once(kernel: Kernel) -> int:
 
 @pytest.mark.parametrize("columns", [9, 16, 30, 48, 64, 100, 128, 256])
 @pytest.mark.parametrize("rows", [1000, 1001, 1007])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_results_stay_the_same_to_the_bit(rows: int, columns: int) -> None:
     kernel = softmax(rows, columns)
     x = np.random.default_rng(columns).standard_normal((rows, columns)).astype(np.float32)
@@ -127,7 +127,7 @@ def test_rows_share_the_registers(columns: int, rows: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("rows", [2, 240, 1001])
 @pytest.mark.parametrize("sizes", ["specialize", "symbolic"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_threads_share_the_loop_that_was_written(
     rows: int, threads: int, sizes: Literal["specialize", "symbolic"], tmp_path: Path
 ) -> None:

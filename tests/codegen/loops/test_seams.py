@@ -144,7 +144,7 @@ def schedules(random: Random, target: Target) -> Iterator[SeamsSchedule]:
     yield SeamsSchedule(random.randint(1, 4), target.masked, False)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("seed", range(240))
 def test_any_graph(seed: int) -> None:
     random = Random(seed)

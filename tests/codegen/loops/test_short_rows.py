@@ -63,7 +63,7 @@ def computed(made: Model, target: str, x: Any) -> None:
         np.testing.assert_allclose(found[name], want, rtol=2e-5, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("target", ["cpu", "c", "reference"])
 @pytest.mark.parametrize("shape", [(131, 2), (64, 3), (7, 41, 3), (129, 5), (100, 7), (70, 9)])

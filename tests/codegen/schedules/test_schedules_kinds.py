@@ -28,6 +28,7 @@ def chosen(name: str) -> dict[str, Schedule]:
 
 
 @pytest.mark.parametrize("name", KIND_CASES)
+@pytest.mark.sampled(2)
 def test_what_is_written_is_read_back(name: str, tmp_path: Path) -> None:
     made = {"group": chosen(name)}
     file = tmp_path / "schedules.yaml"

@@ -30,7 +30,7 @@ def offered(name: str) -> Mapping[str, Sequence[Schedule]]:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.runs])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_what_is_offered_computes_the_same(name: str) -> None:
     case, made = CASES[name], CASES[name].made()
     given = values(made, 3)

@@ -30,7 +30,7 @@ CASES = CPU_CASES | KIND_CASES | GPU_CASES | OPERAND_CASES
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.runs])
-@pytest.mark.sampled(320)
+@pytest.mark.sampled(640)
 def test_any_schedule_computes_the_same(name: str, seed: int) -> None:
     case, rng = CASES[name], Random(f"{name} {seed}")
     made = case.made()

@@ -27,7 +27,7 @@ def product(left: Node, right: Node) -> Node:
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("shape", [(16, 32, 8), (7, 13, 5), (2, 9, 3), (33, 2, 17)])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_products(dtype: DType, turned: tuple[bool, bool], shape: tuple[int, int, int]) -> None:
     rows, columns, depth = shape
     left = (

@@ -75,7 +75,7 @@ def test_text_that_people_read(spec: str, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("spec", [p.stem for p in MODELS])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_every_spec_has_text(spec: str) -> None:
     """A kernel for each of the program, above it the lines of the spec that it computes."""
     text = text_of(spec)

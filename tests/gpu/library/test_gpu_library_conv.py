@@ -157,6 +157,7 @@ REFUSED: dict[str, tuple[Callable[[], Node], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.sampled(2)
 def test_what_the_library_cannot_say_is_generated(what: str) -> None:
     made, why = REFUSED[what]
     assert why in note(made(), "fast")

@@ -55,7 +55,7 @@ HALVES = [
 @pytest.mark.parametrize(
     "lacking, case", HALVES, ids=[f"without {d}, {case.name}" for d, case in HALVES]
 )
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_a_language_may_have_one_of_the_half_types(lacking: DType, case: ConformanceCase) -> None:
     target = SlateBackend().target(Request())
     target = replace(target, dtypes=target.dtypes - {lacking})

@@ -85,7 +85,7 @@ needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="the system's C
 
 @needs_cc
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_what_is_stated_is_repaired(case: ConformanceCase) -> None:
     outcomes = check(case, WeakBackend(), TARGET)
     wrong = [f"{o.case}: {o.detail}" for o in outcomes if o.status != "passed"]

@@ -56,7 +56,8 @@ def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("target", "accumulate"), [("reference", 1), ("cpu", 1), ("c", 1), ("reference", 3)]
+    ("target", "accumulate"),
+    [("reference", 1), ("cpu", 1), ("c", 1), pytest.param("reference", 3, marks=pytest.mark.long)],
 )
 @pytest.mark.sampled(8)
 def test_a_loss_that_is_not_finite_is_traced(target: str, accumulate: int, tmp_path: Path) -> None:
