@@ -67,11 +67,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Everything that was imported stays: the garbage collector need not look at those 900,000
-    objects whenever a test collects, which takes 0.6 s. It looks for garbage when there is much,
-    not after every 700 objects.
+    objects whenever a test collects, which takes 0.6 s.
     """
     _keep_what_is_there()
-    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True)
