@@ -11,6 +11,7 @@ from random import Random
 
 from harness.target import NUMBERS, ROOT, Target
 
+import xlac.frontends.stablehlo.ops  # noqa: F401  # fills the table
 from xlac.exporters.stablehlo.module import write
 from xlac.frontends.stablehlo import load
 from xlac.frontends.stablehlo.table import REFUSED, TABLE
