@@ -119,7 +119,9 @@ def with_composites(ways: dict[str, str], how: str) -> dict[str, str]:
 
 @cache
 def parts(name: str) -> frozenset[str]:
-    """The operations in the expansions of an operation's samples."""
+    """The operations in the expansions of an operation's samples; without itself, on smaller
+    operands.
+    """
     mnemonics: set[str] = set()
     cls = OPS[name]
     assert issubclass(cls, Composite)
@@ -127,7 +129,7 @@ def parts(name: str) -> frozenset[str]:
         inputs = [build.param(f"x{n}", t.dtype, t.shape) for n, t in enumerate(sample.inputs)]
         roots = cls(**sample.attributes).expanded(*inputs)
         mnemonics |= {node.op.mnemonic for node in walk(roots)}
-    return frozenset(mnemonics - WRITERS)
+    return frozenset(mnemonics - WRITERS - {name})
 
 
 def by_spec_export() -> dict[str, str]:

@@ -23,7 +23,7 @@ class SiblingConcats:
         self.first: dict[Node, Node] = {}  # the first of its siblings
         self._cluster: dict[Node, Cluster] = {}  # that writes them, by the first
         latest: dict[object, tuple[Node, frozenset[Node]]] = {}
-        for node in consumers.nodes if consumers.fuse else ():
+        for node in consumers.nodes if self._are_joined(consumers) else ():
             if not isinstance(node.op, Concat) or len(node.inputs) < 2:
                 continue
             count_work()
@@ -38,6 +38,11 @@ class SiblingConcats:
             if before is not None and not needed.isdisjoint(before[1]):
                 self.first[node] = self.first.setdefault(before[0], before[0])
             latest[key] = node, needed
+
+    @staticmethod
+    def _are_joined(consumers: ConsumerFusion) -> bool:
+        """Whether one cluster may write several: not where a launch takes few buffers."""
+        return consumers.fuse and not consumers.target.most_buffers
 
     def host(self, node: Node, readers: Iterable[Cluster]) -> Cluster | None:
         """The cluster that writes a sibling of a node, if no reader runs before it."""
