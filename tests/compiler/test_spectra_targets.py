@@ -82,11 +82,12 @@ def judged(name: str, a: Array, values: Array, vectors: Array, limit: float) -> 
     ("target", "dtype", "size"),
     [
         ("cpu", np.float32, 40), ("cpu", np.float64, 40), ("cpu", np.float64, 2),
-        ("cpu", np.float32, 70), ("c", np.float32, 17), ("c", np.float64, 33),
+        pytest.param("cpu", np.float32, 70, marks=pytest.mark.long),
+        ("c", np.float32, 17), ("c", np.float64, 33),
         ("reference", np.float64, 3),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_hard_symmetric_matrices(target: str, dtype: type, size: int) -> None:
     a = np.stack([make(size) for make in SYMMETRIC.values()]).astype(dtype)
     a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
@@ -173,7 +174,7 @@ def decomposed(name: str, a: Array, u: Array, s: Array, v: Array, limit: float) 
         ("reference", np.float64, (3, 3), True),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_hard_general_matrices(
     target: str, dtype: type, shape: tuple[int, int], full: bool
 ) -> None:
