@@ -48,13 +48,13 @@ class Jitted:
         self._latest: DirectCall | None = None  # for the arrays of the call before
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        latest = self._latest
-        if latest is not None and not named and not is_tracing():
-            outputs = latest.function(*args)
-            if outputs is not NotImplemented:
-                return outputs if latest.result is None else latest.rebuilt(outputs)
-        if not named and not self._of_class and not is_tracing():
-            key = arrays_of(args)  # the usual call, which looks at nothing else
+        if not named and not is_tracing():  # the usual call, which looks at arrays alone
+            latest = self._latest
+            if latest is not None:
+                outputs = latest.function(*args)
+                if outputs is not NotImplemented:
+                    return outputs if latest.result is None else latest.rebuilt(outputs)
+            key = None if self._of_class else arrays_of(args)
             program = None if key is None else self._programs.find(key)
             if program is not None:
                 outputs = self._outputs(program, args, None, args, named)
