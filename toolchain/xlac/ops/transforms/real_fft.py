@@ -13,20 +13,11 @@ from xlac.ops import build
 from xlac.ops.linalg.matrices import Ints
 from xlac.ops.transforms.complex_parts import multiplied, plus, stacked, times_i, whole
 from xlac.ops.transforms.fft import Transform, complex_of
-from xlac.ops.transforms.stages import DftForm, transformed
+from xlac.ops.transforms.stages import DftForm, product_along, transformed
 from xlac_sdk.dtypes import DType
 
 LINE = 32
 """Real numbers up to which a line is a product with one matrix."""
-
-
-def _product(x: Node, matrix: Array, axis: int) -> Node:
-    """Every line of x along an axis times a matrix."""
-    axis = normal_axis(axis, x.type.rank)
-    lines = build.dot(x, build.constant(matrix, x.type.dtype), ((axis,), (0,)))
-    order = list(range(x.type.rank - 1))
-    order.insert(axis, x.type.rank - 1)
-    return build.transpose(lines, order)
 
 
 def _reversed(x: Node, start: int, stop: int) -> Node:
@@ -76,8 +67,10 @@ class Rfft(Transform):
             return _zeros(*[self.resized(x.type, half)] * 2)
         if size <= LINE:
             angle = DftForm(False).angles(np.outer(np.arange(size), np.arange(half)), size)
-            return tuple(_product(x, part, self.axis) for part in (np.cos(angle), np.sin(angle)))
-        if size % 2 or size <= 4:
+            return tuple(
+                product_along(x, part, self.axis) for part in (np.cos(angle), np.sin(angle))
+            )
+        if size % 2:
             spectrum = whole(transformed((self.lines(x), None), DftForm(False)))
             parts = tuple(build.cut(part, 1, 0, half) for part in spectrum)
         else:
@@ -158,7 +151,7 @@ class Irfft(Transform):
         if self.length <= LINE:
             return self._lines(real, imaginary)
         parts = self.lines(real), self._without_ends(self.lines(imaginary))
-        if self.length % 2 or self.length <= 4:
+        if self.length % 2:
             return self.restored(self._whole(*parts), real.type)
         even, odd = self._pairs(*parts)
         joined = stacked(even, odd, axis=2)
@@ -172,12 +165,12 @@ class Irfft(Transform):
         angle = DftForm(True).angles(np.outer(np.arange(half), np.arange(size)), size)
         ends = [number for number in (0, size / 2) if number < half]
         weight = np.where(np.isin(np.arange(half), ends), 1.0, 2.0)[:, None] / size
-        whole = _product(real, weight * np.cos(angle), self.axis)
+        whole = product_along(real, weight * np.cos(angle), self.axis)
         stop = half - (size % 2 == 0)
         if stop <= 1:  # no imaginary part is read
             return whole
         axis = normal_axis(self.axis, real.type.rank)
-        inner = _product(
+        inner = product_along(
             build.cut(imaginary, axis, 1, stop), (weight * -np.sin(angle))[1:stop], axis
         )
         return build.add(whole, inner)

@@ -22,7 +22,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
-from xlac.ir.op import Array
+from xlac.ir.op import Array, normal_axis
 from xlac.ops import build
 from xlac.ops.transforms.butterflies import points
 from xlac.ops.transforms.complex_parts import (
@@ -148,16 +148,22 @@ def _in_one(x: Number, way: DftForm) -> Number:
     matrix = _matrix(size, way)
 
     def product(part: Node | None, weights: Array) -> Node | None:
-        if part is None:
-            return None
-        rows = build.dot(part, build.constant(weights, part.type.dtype), ((1,), (0,)))
-        return build.transpose(rows, (0, 2, 1))
+        return None if part is None else product_along(part, weights, 1)
 
     real, imaginary = x
     return (
         total(product(real, matrix.real), product(imaginary, -matrix.imag)),
         total(product(real, matrix.imag), product(imaginary, matrix.real)),
     )
+
+
+def product_along(x: Node, matrix: Array, axis: int) -> Node:
+    """Every line of x along an axis times a matrix."""
+    axis = normal_axis(axis, x.type.rank)
+    lines = build.dot(x, build.constant(matrix, x.type.dtype), ((axis,), (0,)))
+    order = list(range(x.type.rank - 1))
+    order.insert(axis, x.type.rank - 1)
+    return build.transpose(lines, order)
 
 
 def _convolved(x: Number, way: DftForm) -> Number:
