@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from xlac.codegen.core.addressing import alignment
 from xlac.codegen.core.contraction.contraction import multiply_add
 from xlac.codegen.cpu.matrix.workspace import Workspace
 from xlac_sdk.kernel_ir import build
@@ -60,20 +59,13 @@ class StepColumn:
 
     def load(self, at: Expr, lanes: int) -> Expr:
         """Consecutive elements."""
-        where = build.add(self.first, at)
-        if lanes == 1:
-            return build.load(self.buffer, where)
-        ramp = build.ramp(where, 1, lanes)
-        return build.load(self.buffer, ramp, align=alignment(self.buffer, ramp))
+        where = build.ramp(build.add(self.first, at), 1, lanes)
+        return self.work.elements.load(self.buffer, where)
 
     def store(self, at: Expr, value: Expr) -> None:
         """Replaces consecutive elements."""
-        where = build.add(self.first, at)
-        if value.lanes == 1:
-            self.builder.store(self.buffer, where, value)
-            return
-        ramp = build.ramp(where, 1, value.lanes)
-        self.builder.store(self.buffer, ramp, value, align=alignment(self.buffer, ramp))
+        where = build.ramp(build.add(self.first, at), 1, value.lanes)
+        self.work.elements.store_to(self.buffer, where, value)
 
 
 def subtract_outer(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xlac.codegen.core.access_analysis import Run
-from xlac.codegen.core.addressing import alignment
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import nest
 from xlac.codegen.core.lowered_group import Scratch
@@ -91,19 +90,12 @@ class Workspace:
 
     def load(self, row: Expr, column: Expr, lanes: int) -> Expr:
         """Consecutive elements of a row."""
-        where = build.ramp(self._where(row, column), 1, lanes) if lanes > 1 else None
-        if where is None:
-            return build.load(self.buffer, self._where(row, column))
-        return build.load(self.buffer, where, align=alignment(self.buffer, where))
+        return self.elements.load(self.buffer, build.ramp(self._where(row, column), 1, lanes))
 
     def store(self, row: Expr, column: Expr, value: Expr) -> None:
         """Replaces consecutive elements of a row."""
-        where = self._where(row, column)
-        if value.lanes == 1:
-            self.builder.store(self.buffer, where, value)
-            return
-        at = build.ramp(where, 1, value.lanes)
-        self.builder.store(self.buffer, at, value, align=alignment(self.buffer, at))
+        where = build.ramp(self._where(row, column), 1, value.lanes)
+        self.elements.store_to(self.buffer, where, value)
 
     def _where(self, row: Expr, column: Expr) -> Expr:
         return build.add(build.add(self.first, build.mul(row, self.pitch)), column)
@@ -175,8 +167,8 @@ class Workspace:
                     self._put(result, build.add(start, j), self.load(i, j, 1), None)
 
     def _put(self, buffer: Buffer, where: Expr, value: Expr, mask: Expr | None) -> None:
-        at = build.ramp(where, 1, value.lanes) if value.lanes > 1 else where
-        self.builder.store(buffer, at, value, mask, align=alignment(buffer, at))
+        with self.elements.masked(mask):
+            self.elements.store_to(buffer, build.ramp(where, 1, value.lanes), value)
 
     def _inside_row(self, start: int) -> Expr:
         return build.apply(
@@ -184,5 +176,5 @@ class Workspace:
         )
 
     def _read(self, row: Expr, column: Expr, lanes: int) -> Expr:
-        at = build.ramp(column, 1, lanes) if lanes > 1 else column
+        at = build.ramp(column, 1, lanes)
         return self.elements.at(self.source, (*self._at, row, at))
