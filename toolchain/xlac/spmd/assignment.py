@@ -21,8 +21,9 @@ def assigned(
     """The mesh axes of each factor: as the results are to be divided, else as the operands are; of
     the factors `but`, none.
 
-    A mesh axis divides one factor of a node at most. Where it divides a sum in all operands, they
-    stay where they are: the partial sums are combined.
+    A mesh axis divides one factor of a node at most: of several axes that divide a factor, those
+    that another has are left out. Where one divides a sum in all operands, they stay where they
+    are: the partial sums are combined.
     """
     said: dict[Factor, list[AxisNames]] = {f: [] for f in rule.combine}
     _note_all(said, rule.operands, operands)
@@ -32,12 +33,18 @@ def assigned(
     axes: dict[Factor, AxisNames] = {}
     used: set[str] = set()
     for factor, options in said.items():
-        for names in options if factor not in but else ():
-            if names and rule.fits(factor, mesh.parts(names)) and not used & set(names):
+        for said_names in options if factor not in but else ():
+            names = without(said_names, used)
+            if names and rule.fits(factor, mesh.parts(names)):
                 axes[factor] = names
                 used |= set(names)
                 break
     return axes
+
+
+def without(names: AxisNames, used: Collection[str]) -> AxisNames:
+    """The mesh axes that nothing else uses."""
+    return tuple(name for name in names if name not in used)
 
 
 def _note_all(

@@ -11,6 +11,7 @@ from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.collective.shard import Shard, named
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Param
+from xlac.spmd.assignment import without
 from xlac.spmd.manual import sharding_of_division
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding
 from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
@@ -117,7 +118,9 @@ class Shardings:
         return changed
 
     def _meet(self, node: Node) -> bool:
-        """Makes the axes of one factor alike, where what is known of them agrees."""
+        """Makes the axes of one factor alike, where what is known of them agrees: some may lack
+        mesh axes that divide another axis there.
+        """
         rule, changed = self.rules[node], False
         places: dict[Factor, list[tuple[Value, int]]] = {}
         for value, dims in self.values(node):
@@ -125,12 +128,14 @@ class Shardings:
                 if factor is not None:
                     places.setdefault(factor, []).append((value, axis))
         for factor, where in places.items():
-            said = list(dict.fromkeys(s for value, axis in where if (s := self.known[value][axis])))
-            if len(said) != 1 or not rule.fits(factor, self.mesh.parts(said[0])):
+            said = {s for value, axis in where if (s := self.known[value][axis])}
+            most = max(said, key=len, default=())
+            alike = all(without(most, set(most) - set(names)) == names for names in said)
+            if not most or not alike or not rule.fits(factor, self.mesh.parts(most)):
                 continue
             for value, axis in where:
                 if not self.known[value][axis]:
-                    changed |= self._learn(value, axis, said[0])
+                    changed |= self._learn(value, axis, most)
         return changed
 
     def values(self, node: Node) -> list[tuple[Value, Dims]]:
@@ -141,12 +146,14 @@ class Shardings:
         return [*results, *operands]
 
     def _learn(self, value: Value, axis: int, names: AxisNames) -> bool:
-        """Notes how an axis is divided, unless something else was said of the value."""
+        """Notes how an axis is divided, unless something else was said of the value: by the mesh
+        axes that divide no other axis of it.
+        """
         if value in self.fixed:
             return False
         others = {name for a, used in enumerate(self.known[value]) if a != axis for name in used}
-        size = value[0].results[value[1]].shape[axis]
-        if others & set(names) or not isinstance(size, int):
+        left = without(names, others)
+        if not left or not isinstance(value[0].results[value[1]].shape[axis], int):
             return False
-        self.known[value][axis] = names
+        self.known[value][axis] = left
         return True
