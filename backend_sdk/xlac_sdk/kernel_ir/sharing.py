@@ -81,21 +81,19 @@ def roots(stmt: Stmt) -> tuple[Expr, ...]:
 def walk(exprs: Sequence[Expr]) -> list[Expr]:
     """Every distinct object in the expressions, operands before users."""
     found: dict[int, Expr] = {}
+    inside, leaves = _INSIDE, _LEAVES
     stack = [*reversed(exprs)]
     while stack:
         expr = stack[-1]
-        if id(expr) not in found:
-            for one in _INSIDE[type(expr)](expr):
-                if id(one) in found:
-                    continue
-                if type(one) not in _LEAVES:
+        for one in inside[type(expr)](expr):
+            key = id(one)
+            if key not in found:
+                if type(one) not in leaves:
                     stack.append(one)
                     break
-                found[id(one)] = one
-            else:
-                found[id(expr)] = expr
-                stack.pop()
+                found[key] = one
         else:
+            found.setdefault(id(expr), expr)
             stack.pop()
     return [*found.values()]
 

@@ -15,6 +15,8 @@ from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.tensor import view
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.kernel import Shuffle, statements
+from xlac_sdk.kernel_ir.sharing import roots, walk
 
 
 def test_operands_that_are_views_are_read_in_place():
@@ -157,3 +159,17 @@ def test_an_operand_is_read_where_it_lies():
     made = group(Kind.DOT, matmul(20, 67, 33))
     assert len(table.lower(made, target, "kernel").launches) == 1
     agree(made, target)
+
+
+@pytest.mark.parametrize("columns", [16, 57, 96, 115])
+def test_code_that_packs_along_the_sum_does_not_grow_with_the_panel(columns):
+    made = group(Kind.DOT, matmul(200, columns, 83, turned=(False, True)))
+    packing, _ = table.lower(made, TARGETS["avx512"], "kernel").launches
+    squares = 1 + (columns > 16 and columns % 16 > 0)  # whole ones, and one of some columns
+    shuffles = sum(
+        isinstance(one, Shuffle)
+        for stmt in statements(packing.kernel.body)
+        for one in walk(roots(stmt))
+    )
+    assert shuffles <= 2 * squares * 16 * 4  # for panels of two widths
+    agree(made, TARGETS["avx512"])

@@ -153,20 +153,34 @@ class _PanelKernel:
 
     def _transpose(self, where: Expr, to: Expr, vectors: int, partial: int) -> None:
         """Packs as many steps of the sum as a vector has lanes: columns are read along the sum and
-        transposed in registers.
+        transposed in registers, a square at a time, in a loop (a square alone is a hundred
+        instructions).
         """
+        builder, side = self.builder, self.lanes
+        whole = vectors - bool(partial)
+        apart = build.mul(self.c.columns.right, side)
+        if whole > 1:
+            with builder.loop("j", 0, whole) as j:
+                here, there = build.mul(j, apart), build.mul(j, side)
+                self._square(build.add(where, here), build.add(to, there), vectors, side)
+        elif whole:
+            self._square(where, to, vectors, side)
+        if partial:
+            here = build.add(where, build.mul(apart, whole))
+            self._square(here, build.add(to, whole * side), vectors, partial)
+
+    def _square(self, where: Expr, to: Expr, vectors: int, columns: int) -> None:
+        """Packs one vector of each of these steps: `columns` of its lanes, and zeros beyond."""
         builder, lanes, apart = self.builder, self.lanes, self.c.columns.right
-        for j in range(vectors):
-            valid = partial if j == vectors - 1 else 0
-            columns = [
-                builder.let("x", self._along(build.add(where, apart * (j * lanes + i))))
-                if not valid or i < valid
-                else zero(self.dtype, lanes)
-                for i in range(lanes)
-            ]
-            for step, row in enumerate(transposed(builder, columns)):
-                place = build.add(to, (step * vectors + j) * lanes)
-                builder.store(self.to, build.ramp(place, 1, lanes), row)
+        along = [
+            builder.let("x", self._along(build.add(where, build.mul(apart, i))))
+            if i < columns
+            else zero(self.dtype, lanes)
+            for i in range(lanes)
+        ]
+        for step, row in enumerate(transposed(builder, along)):
+            place = build.add(to, step * vectors * lanes)
+            builder.store(self.to, build.ramp(place, 1, lanes), row)
 
     def _along(self, where: Expr) -> Expr:
         """As many neighbours along the sum as there are lanes."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 from xlac.codegen.core.addressing import alignment
 from xlac.codegen.core.seams.conditions import Knowledge
 from xlac.codegen.core.seams.lane_forms import Facts, LaneForm
+from xlac.codegen.core.seams.opportunities import is_clamped
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import (
@@ -54,6 +55,8 @@ def masked(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
     """The block with masked loads; the same statements where there are none."""
     replacements: dict[int, tuple[Load, Expr]] = {}
     for block in _blocks(body):
+        if not any(map(_has_candidates, block)):
+            continue
         for load, demand in _demands(block):
             new = _masked(load, demand, known)
             if new is not None:
@@ -68,6 +71,15 @@ def _blocks(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
     for stmt in body:
         for block in children(stmt):
             yield from _blocks(block)
+
+
+def _has_candidates(stmt: Stmt) -> bool:
+    """Whether a statement itself has loads that `_masked` may replace, which few have."""
+    exprs = walk(roots(stmt))
+    loads = [one for one in exprs if type(one) is Load and one.index.lanes > 1]
+    return any(
+        one.mask is not None if type(one.index) is Splat else is_clamped(one.index) for one in loads
+    )
 
 
 def _demands(block: Sequence[Stmt]) -> Iterator[tuple[Load, Demand]]:

@@ -22,6 +22,7 @@ from xlac_sdk.kernel_ir.sharing import roots, walk
 
 P = Primitive
 _CONDITIONS = frozenset({P.LT, P.LE, P.EQ, P.NE, P.AND, P.OR, P.NOT})
+CLAMPS = frozenset({P.MIN, P.MAX})
 HEAVY = 16  # expressions that a transcendental function counts as
 
 
@@ -31,12 +32,18 @@ def has_seams(body: Sequence[Stmt]) -> bool:
     """
     conditions = set[str]()  # names of integer comparisons
     for stmt in statements(body):
-        for one in walk(roots(stmt)):
-            match one:
-                case Load(index=index) if any(map(_is_clamp, walk([index]))):
-                    return True
-                case Apply(Primitive.SELECT, (condition, _, _)) if _compares(condition, conditions):
-                    return True
+        exprs = walk(roots(stmt))
+        applied = {one.primitive for one in exprs if type(one) is Apply}
+        if not applied.isdisjoint(CLAMPS) and any(
+            type(one) is Load and is_clamped(one.index) for one in exprs
+        ):
+            return True
+        if P.SELECT in applied and any(
+            _compares(one.operands[0], conditions)
+            for one in exprs
+            if type(one) is Apply and one.primitive is P.SELECT
+        ):
+            return True
         match stmt:
             case Let(var=Var(name=name, dtype=DType.BOOL), value=value) if _compares(
                 value, conditions
@@ -48,11 +55,17 @@ def has_seams(body: Sequence[Stmt]) -> bool:
 def has_gathers(body: Sequence[Stmt]) -> bool:
     """Whether a block has gathers or scatters."""
     for stmt in statements(body):
-        if isinstance(stmt, Store) and _strided(stmt.index):
+        if type(stmt) is Store and _strided(stmt.index):
             return True
-        if any(isinstance(one, Load) and _strided(one.index) for one in walk(roots(stmt))):
-            return True
+        for one in walk(roots(stmt)):
+            if type(one) is Load and _strided(one.index):
+                return True
     return False
+
+
+def is_clamped(index: Expr) -> bool:
+    """Whether an index has a minimum or a maximum inside."""
+    return any(type(one) is Apply and one.primitive in CLAMPS for one in walk([index]))
 
 
 def weight(body: Sequence[Stmt]) -> int:
@@ -62,10 +75,6 @@ def weight(body: Sequence[Stmt]) -> int:
         for stmt in statements(body)
         for one in walk(roots(stmt))
     )
-
-
-def _is_clamp(one: Expr) -> bool:
-    return isinstance(one, Apply) and one.primitive in (P.MIN, P.MAX)
 
 
 def _compares(condition: Expr, known: set[str]) -> bool:
