@@ -114,6 +114,12 @@ class Backend(ABC):
             Diagnostic("XL5001", f"target '{self.name}' has no devices to choose by number")
         )
 
+    def on_rank(self, local: int) -> Backend:
+        """The backend of one of several ranks on a machine, by its number there, where they are not
+        to share a device.
+        """
+        return self
+
     @abstractmethod
     def target(self, request: Request) -> Target:
         """The target of a request, with what was tuned of its device (`Target.tuned`). Raises

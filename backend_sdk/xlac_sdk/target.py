@@ -138,6 +138,8 @@ class Target:
     convolutions: frozenset[Products] = frozenset()  # likewise
     attentions: frozenset[Attentions] = frozenset()  # likewise
     collectives: bool = False  # runs CollectiveStart and CollectiveDone
+    # what these do not combine, as ("max", DType.F32): ranks send it all, and each combines it
+    uncombined: frozenset[tuple[str, DType]] = frozenset()
     host_calls: bool = False  # runs steps that call Python functions
     # "cpu" or "gpu": which lowerings are used; by default gpu if there are warps
     device: str = ""

@@ -32,6 +32,9 @@ class OnStandin(CudaBackend):
     def target(self, request: Request) -> Target:
         return super().target(Request(arch=request.arch or ARCH, threads=request.threads))
 
+    def on(self, number: int) -> OnStandin:
+        return OnStandin(self.watched, number)
+
     def build(self, sources: Mapping[str, str], folder: Path) -> Path:
         (text,) = sources.values()
         return STANDIN.library(text, watched=self.watched)

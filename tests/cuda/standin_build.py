@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import subprocess
+import threading
 from functools import cached_property
 from pathlib import Path
 
@@ -95,6 +96,11 @@ class Standin:
         return self._of_nvidia("cudnn", "libcudnn.so.9")
 
     @cached_property
+    def nccl(self) -> Path:
+        """`libnccl.so.2`, whose ranks are threads or processes of this machine."""
+        return self._of_nvidia("nccl", "libnccl.so.2")
+
+    @cached_property
     def absent(self) -> Path:
         """A folder with the `libcuda.so.1` of a machine that has no GPU."""
         folder = self._folder("absent/*")
@@ -130,7 +136,7 @@ class Standin:
             folder / "cuda_host.h.gch", [*flags, "-x", "c++-header", str(SOURCES / "cuda_host.h")]
         )
         source, compiled = library.with_suffix(".cu"), library.with_suffix(".o")
-        source.write_text(hosted(text), encoding="utf-8")
+        _write(source, hosted(text))
         includes = [f"-I{header.parent}", f"-I{SOURCES}", "-include", "cuda_host.h"]
         self._made(compiled, [*flags, *includes, "-x", "c++", "-c", str(source)])
         self._made(library, ["g++", "-shared", str(compiled), str(self.driver)])
@@ -163,10 +169,15 @@ def _together(folder: Path, *patterns: str) -> Path:
     text = "".join(f'#include "{file}"\n' for file in files)
     whole = folder / f"{_hash(text.encode())}.cpp"
     if not whole.exists():
-        temporary = whole.with_suffix(f".{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(whole)
+        _write(whole, text)
     return whole
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes a file whole: another process or thread may read it meanwhile."""
+    temporary = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(file)
 
 
 def _names(library: Path, which: str) -> set[str]:

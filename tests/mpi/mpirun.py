@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+CLI = ROOT / "cli.py"
 WITHOUT = next((f"{tool} is missing" for tool in ("mpirun", "mpicc") if not shutil.which(tool)), "")
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -21,10 +22,10 @@ ENVIRONMENT = {
 
 
 def started(
-    count: int, *arguments: str | Path, launcher: Sequence[str] = ()
+    count: int, *arguments: str | Path, launcher: Sequence[str] = (), program: Path = CLI
 ) -> subprocess.Popen[str]:
     """Begins to run xlac as ranks, by `mpirun -n COUNT` unless another launcher is given."""
-    python = [sys.executable, str(ROOT / "cli.py"), *map(str, arguments)]
+    python = [sys.executable, str(program), *map(str, arguments)]
     return subprocess.Popen(
         [*(launcher or ("mpirun", "-n", str(count))), *python],
         env={**os.environ, **ENVIRONMENT},
@@ -35,17 +36,17 @@ def started(
 
 
 def mpirun(
-    count: int, *arguments: str | Path, launcher: Sequence[str] = ()
+    count: int, *arguments: str | Path, launcher: Sequence[str] = (), program: Path = CLI
 ) -> subprocess.CompletedProcess[str]:
     """Runs xlac as ranks; `launcher` as in `started`."""
-    with started(count, *arguments, launcher=launcher) as process:
+    with started(count, *arguments, launcher=launcher, program=program) as process:
         out, error = process.communicate(timeout=300)
     return subprocess.CompletedProcess(process.args, process.returncode, out, error)
 
 
 def alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs xlac as one process."""
-    command = [sys.executable, str(ROOT / "cli.py"), *map(str, arguments)]
+    command = [sys.executable, str(CLI), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

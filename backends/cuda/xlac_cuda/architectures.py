@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from xlac_cuda.emit.instructions import HOPPER, INSTRUCTIONS
 from xlac_cuda.emit.lowering import LACKS, NATIVE
 from xlac_cuda.libraries import claims
+from xlac_sdk.dtypes import DType
 from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support.choices import nearest
@@ -44,6 +45,12 @@ KNOWN = {
     103: Architecture(227 * KIB, 148, 126 * MIB),  # B300
     120: Architecture(99 * KIB, 188, 128 * MIB, 1536, 24),  # RTX PRO 6000
 }
+UNCOMBINED = frozenset(
+    {(how, dtype) for how in ("add", "mul", "max", "min") for dtype in (DType.I16, DType.U16)}
+    | {(how, dtype) for how in ("max", "min") for dtype in (DType.F32, DType.F64)}
+)
+"""What NCCL has not, integers of 16 bits, and what it has otherwise: its extremes lose a NaN."""
+
 # variants with instructions that later architectures lack
 OWN = {90: ("a",), 100: ("a", "f"), 103: ("a", "f"), 120: ("a", "f")}
 NAMES = tuple(f"sm_{number}{letter}" for number in KNOWN for letter in ("", *OWN.get(number, ())))
@@ -105,6 +112,8 @@ def described(name: str, size: bool = False) -> Target:
         access_bytes=ACCESS_BYTES,
         processors=architecture.processors,
         instructions=frozenset(INSTRUCTIONS),
+        collectives=True,
+        uncombined=UNCOMBINED,
     )
 
 

@@ -26,6 +26,14 @@ class CudaBackend(Backend):
     def on(self, number: int) -> CudaBackend:
         return CudaBackend(number)
 
+    def on_rank(self, local: int) -> CudaBackend:
+        """The GPU of a rank's number; the only one where there is one, as launchers may give each
+        process its own (CUDA_VISIBLE_DEVICES). Raises UnsupportedError for more ranks than GPUs.
+        """
+        from xlac_cuda.device.devices import of_rank
+
+        return self.on(of_rank(local))
+
     forms = ("cu", "ptx", "cubin")
     usual = ("cu", "cubin")
     entry_forms = forms

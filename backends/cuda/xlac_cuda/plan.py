@@ -17,6 +17,8 @@ from xlac_sdk.programs.program import (
     Branch,
     Call,
     Choice,
+    CollectiveDone,
+    CollectiveStart,
     Copy,
     Launch,
     Repeat,
@@ -139,8 +141,35 @@ class Mark:
         return _touched(self.log)
 
 
+@dataclass(frozen=True, slots=True)
+class ExchangeStart:
+    """Begins a collective among ranks, by its number."""
+
+    number: int
+    source: DeviceAddress
+    target: DeviceAddress
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The numbers of the call's arrays that it reads or writes."""
+        return _touched(self.source, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeDone:
+    """Waits for a collective, by its number."""
+
+    number: int
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """None of the call's arrays."""
+        return ()
+
+
 Straight = KernelRun | Move | Whole
-Action = Straight | DeviceLoop | Switch | Mark
+Exchange = ExchangeStart | ExchangeDone
+Action = Straight | DeviceLoop | Switch | Mark | Exchange
 
 
 def _of_all(actions: Iterable[Action], place: DeviceAddress) -> tuple[int, ...]:
@@ -201,6 +230,11 @@ class Planner:
                     # the part of the log for threads of a CPU
                     room = log.slot.size - evaluate(log.offset, counters) - parts
                     yield Mark(self.place(log, counters), room, code)
+                case CollectiveStart(exchange=exchange, source=source, target=target):
+                    places = self.place(source, counters), self.place(target, counters)
+                    yield ExchangeStart(exchange.number, *places)
+                case CollectiveDone(exchange=exchange):
+                    yield ExchangeDone(exchange.number)
                 case Call(arguments=arguments):
                     yield Whole(
                         step.at(counters), tuple(self.place(a, counters) for a in arguments)

@@ -16,6 +16,7 @@ from xlac.fusion.group import Kind
 from xlac.ir.graph import Graph, Node
 from xlac.ops import OPS
 from xlac.ops.collective.group import Collective
+from xlac.ops.collective.sums import AllReduce, ReduceScatter
 from xlac.ops.control.custom_op import CustomOp
 from xlac.ops.control.effect import python_calls
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -88,6 +89,10 @@ def collective(node: Node, target: Target) -> bool:
     """Whether it is a step of programs of this target as it is, among more than one rank."""
     op = node.op
     assert isinstance(op, Collective)
+    if isinstance(op, AllReduce | ReduceScatter):
+        how = op.combine if isinstance(op, AllReduce) else "add"
+        if (how, node.inputs[0].type.dtype) in target.uncombined:
+            return False
     return target.collectives and op.is_step(*(i.type for i in node.inputs))
 
 

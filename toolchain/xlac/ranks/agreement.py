@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from xlac.ranks.program import RankProgram
 from xlac.runtime.compiled import Compiled
+from xlac_sdk.backend import Backend
 from xlac_sdk.host.ranks.communicator import Communicator
+from xlac_sdk.host.registry import find
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
 FAILED, DONE = b"!", b"."
@@ -16,6 +18,14 @@ ReadyProgram = tuple[RankProgram, Compiled]
 
 class ReportedElsewhereError(Exception):
     """Rank 0 has failed, and reports why; this rank ends without a word."""
+
+
+def backend_of(here: Communicator, target: str) -> Backend:
+    """The backend of a rank. Where a machine has several devices of a kind, each of its ranks has
+    its own, unless the target names one. Raises UnsupportedError where there are fewer.
+    """
+    backend = find(target)
+    return backend if ":" in target else backend.on_rank(here.local)
 
 
 def by_rank_0(here: Communicator, what: str, work: Callable[[], bytes | None]) -> bytes:

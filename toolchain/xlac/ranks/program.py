@@ -92,7 +92,7 @@ def rank_program(
     own, plan = of_rank(model, mesh, rank, target, idle_axes)
     if plan.reasons and not target.collectives:
         problem = f"{backend.name} has no collectives, and the program needs {len(plan.reasons)}"
-        hint = "cpu has on this machine, and C that xlac build --target c --mesh writes"
+        hint = "cpu has, GPUs with NCCL, and C that xlac build --target c --mesh writes"
         raise UnsupportedError(Diagnostic("XL7806", problem, hint=hint))
     inputs = {param(node).name: node.type for node in model.inputs}
     outputs = {name: node.type for name, node in model.graph.outputs.items()}

@@ -6,18 +6,21 @@ exchanges, each with its number, and gives a table of two C functions that gener
     struct table { void (*start)(struct table *, int64_t number, const void *source, void *target);
                    void (*done)(struct table *, int64_t number); };
 
+A backend whose device has a library of collectives of its own, as GPUs have NCCL, exchanges values
+by that, and has the communicator bring its ranks together and watch over them.
+
 A failed exchange ends the process, with a message, and those of all other ranks.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from xlac_sdk.dims import Dim
 from xlac_sdk.dtypes import Array, DType
@@ -60,12 +63,20 @@ class Communicator(Protocol):
 
     rank: int
     size: int
+    local: int
+    """This rank's number among those of its machine, which share its devices."""
 
     def table(self, prepared: Sequence[PreparedExchange]) -> Any:
         """An object that owns an ExchangeTable for these exchanges, with its `address`."""
 
     def settle(self) -> None:
         """Makes all tables so far usable, on every rank after it made as many of them."""
+
+    def when_settled(self, work: Callable[[], None]) -> None:
+        """Has `settle` do what all ranks do together, in the order of these calls."""
+
+    def when_closed(self, work: Callable[[], None]) -> None:
+        """Has work done together when the ranks end, the last that was asked for first."""
 
     def broadcast(self, data: bytes, what: str = ...) -> bytes:
         """What rank 0 gives, on every rank; `what` says in messages for what they wait."""
@@ -75,6 +86,17 @@ class Communicator(Protocol):
 
     def gather(self, array: Array) -> list[Array] | None:
         """The arrays of all ranks, of one shape and dtype, on rank 0; None on the others."""
+
+    def overdue(self, name: str, waited: float) -> bool:
+        """Called again and again while a library of a device carries a collective for which this
+        rank has waited some seconds: whether that is too long, for it or for one that waits too.
+        """
+
+    def late(self, name: str, waited: float) -> NoReturn:
+        """Ends all ranks, with a message: one has waited too long in a collective."""
+
+    def fail(self, name: str, problem: str) -> NoReturn:
+        """Ends all ranks, with a message: a collective has failed."""
 
 
 _current: ContextVar[Communicator | None] = ContextVar("communicator", default=None)

@@ -280,6 +280,27 @@ void xlac_mpi_close(void) {
     returned(watched);
 }
 
+/* This rank's number among those of its node. */
+int xlac_mpi_local(void) {
+    int before = 0;
+    for (int other = 0; other < world.rank; other++) before += !strcmp(world.nodes[other], world.nodes[world.rank]);
+    return before;
+}
+
+/* For collectives that a library of a device carries: listened, overdue and check of mpi_waiting.h. A
+   rank waits in none when its name is empty. */
+int xlac_mpi_overdue(const char *name, double waited) {
+    take();
+    const int over = listened(name, waited);
+    leave();
+    return over;
+}
+
+void xlac_mpi_late(const char *name, double waited) {
+    take();
+    overdue(A_COLLECTIVE, name, waited);
+}
+
 void xlac_mpi_abort(int32_t code) { MPI_Abort(MPI_COMM_WORLD, code); }
 
 /* A group of ranks of the same color, in the order of their keys; every rank calls it. */

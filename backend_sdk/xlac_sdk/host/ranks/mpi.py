@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,6 +31,7 @@ TYPES = (*FLOATS, *INTEGERS, DType.F16, DType.BOOL)
 LARGEST = 2**31 - 1  # elements of one message
 LIMIT = 600.0  # seconds that a rank waits for others
 PIECE = 1 << 26  # bytes of one message of the host
+FAILED = 70  # the exit code of XL7807
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_NTASKS")
 """Variables by which launchers tell a process that it is a rank."""
 
@@ -81,13 +83,17 @@ class MpiRank:
         waits = ctypes.c_double(limit or 0.0)
         self._owns = bool(functions.xlac_mpi_open(ctypes.byref(rank), ctypes.byref(size), waits))
         self.rank, self.size = rank.value, size.value
+        self.local = int(functions.xlac_mpi_local())
         self._groups: dict[tuple[int, ...], int] = {}
-        self._unsettled: list[MpiTable] = []
+        self._unsettled: list[Callable[[], None]] = []
+        self._closing: list[Callable[[], None]] = []
         functions.xlac_mpi_group.restype = ctypes.c_int64
         functions.xlac_mpi_table.restype = ctypes.c_void_p
 
     def close(self) -> None:
         """Ends MPI, once all ranks are done."""
+        while self._closing:
+            self._closing.pop()()
         if self._owns:
             self._functions.xlac_mpi_close()
 
@@ -111,16 +117,24 @@ class MpiRank:
                 problem = f"collective '{one.name}' has {max(one.sent, one.received):,} elements"
                 raise UnsupportedError(Diagnostic("XL7806", f"{problem}; MPI sends 2^31 - 1"))
         table = MpiTable(self._functions, prepared)
-        self._unsettled.append(table)
+        self.when_settled(lambda: table.settle(self._group))
         return table
 
     def settle(self) -> None:
         """Makes the groups of all tables so far. Every rank calls it, after it made as many tables,
         and before it calls a program.
         """
-        for table in self._unsettled:
-            table.settle(self._group)
+        for work in self._unsettled:
+            work()
         self._unsettled.clear()
+
+    def when_settled(self, work: Callable[[], None]) -> None:
+        """Has `settle` do what all ranks do together, in the order of these calls."""
+        self._unsettled.append(work)
+
+    def when_closed(self, work: Callable[[], None]) -> None:
+        """Has `close` do something before it ends MPI, the last that was asked for first."""
+        self._closing.append(work)
 
     def _group(self, one: PreparedExchange) -> int:
         """The communicator of a group; all ranks make theirs in the same order."""
@@ -153,6 +167,24 @@ class MpiRank:
             if every is not None and parts is not None:
                 every[:, start : start + PIECE] = parts
         return None if every is None else [e.view(array.dtype).reshape(array.shape) for e in every]
+
+    def overdue(self, name: str, waited: float) -> bool:
+        """Whether this rank, or one that waits in the same collective, has waited too long; answers
+        those that ask where it is. An empty name: it waits no more.
+        """
+        return bool(self._functions.xlac_mpi_overdue(name.encode(), ctypes.c_double(waited)))
+
+    def late(self, name: str, waited: float) -> NoReturn:
+        """Says which ranks are missing in a collective, and ends all."""
+        self._functions.xlac_mpi_late(name.encode(), ctypes.c_double(waited))
+        raise AssertionError("MPI_Abort returned")
+
+    def fail(self, name: str, problem: str) -> NoReturn:
+        """Ends all ranks, with a message: a collective has failed."""
+        text = f"error: rank {self.rank}, collective '{name}': {problem} [XL7807]"
+        print(text, file=sys.stderr, flush=True)
+        self.abort(FAILED)
+        raise AssertionError("MPI_Abort returned")
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:

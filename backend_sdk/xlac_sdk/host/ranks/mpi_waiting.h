@@ -212,6 +212,15 @@ static void wait_for(int count, MPI_Request *requests, int kind, const char *nam
     world.here[0] = 0;
 }
 
+/* A turn of waiting in a collective that another library carries: answers questions. Whether it has
+   lasted too long, for this rank or for one that waits in the same. */
+static int listened(const char *name, double waited) {
+    snprintf(world.here, NAME, "%s", name);
+    const int asked = answer(NULL);
+    const double quiet = MPI_Wtime() - world.heard; /* since a rank last said that it works */
+    return world.limit && (asked || (waited < quiet ? waited : quiet) > world.limit);
+}
+
 /* Waits until all ranks have called this. */
 static void meet_all(const char *name) {
     MPI_Request request;

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import Barrier, BrokenBarrierError, Thread
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -55,14 +55,45 @@ class ThreadRank:
     """One of the ranks."""
 
     def __init__(self, ranks: ThreadRanks, rank: int) -> None:
-        self.ranks, self.rank, self.size = ranks, rank, ranks.size
+        self.ranks, self.rank, self.size, self.local = ranks, rank, ranks.size, rank
+        self.limit: float | None = None  # seconds that it waits in a library's collective
+        self._unsettled: list[Callable[[], None]] = []
+        self._closing: list[Callable[[], None]] = []
 
     def table(self, prepared: Sequence[PreparedExchange]) -> ThreadTable:
         """The functions of this rank."""
         return ThreadTable(self, prepared)
 
     def settle(self) -> None:
-        """Nothing: tables are usable at once."""
+        """Does what waits for all ranks; tables are usable at once."""
+        for work in self._unsettled:
+            work()
+        self._unsettled.clear()
+
+    def when_settled(self, work: Callable[[], None]) -> None:
+        """Has `settle` do something."""
+        self._unsettled.append(work)
+
+    def when_closed(self, work: Callable[[], None]) -> None:
+        """Has `close` do something, the last that was asked for first."""
+        self._closing.append(work)
+
+    def close(self) -> None:
+        """Ends this rank."""
+        while self._closing:
+            self._closing.pop()()
+
+    def overdue(self, name: str, waited: float) -> bool:
+        """Whether it has waited longer than its limit."""
+        return self.limit is not None and waited > self.limit
+
+    def late(self, name: str, waited: float) -> NoReturn:
+        """Ends this rank, and by that the others."""
+        raise RuntimeError(f"rank {self.rank} has waited too long in collective '{name}'")
+
+    def fail(self, name: str, problem: str) -> NoReturn:
+        """Ends this rank, and by that the others."""
+        raise RuntimeError(f"rank {self.rank}, collective '{name}': {problem}")
 
     def broadcast(self, data: bytes, what: str = "") -> bytes:
         """What rank 0 gives, on every rank."""
@@ -124,6 +155,7 @@ def together(size: int, run: Callable[[ThreadRank], Result]) -> list[Result]:
             own = ThreadRank(ranks, rank)
             with using(own):
                 results[rank] = run(own)
+                own.close()
         except BaseException as error:
             errors[rank] = error
             ranks.barrier.abort()

@@ -58,6 +58,7 @@ SIGNATURES = {
     "cuStreamEndCapture": "hh",
     "cuEventCreate": "hu",
     "cuEventRecord": "hh",
+    "cuEventQuery": "h",
     "cuEventSynchronize": "h",
     "cuEventDestroy_v2": "h",
     "cuTensorMapEncodeTiled": "hiuhhhhhiiii",

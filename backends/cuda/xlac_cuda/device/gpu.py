@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from xlac_cuda.device.driver import MAJOR, MINOR, MULTIPROCESSORS, Driver, driver
-from xlac_cuda.device.errors import DeviceError
+from xlac_cuda.device.errors import NOT_READY, DeviceError
 from xlac_sdk.source import Diagnostic, SourceError
 
 NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: not synchronized with the legacy stream
@@ -212,6 +212,13 @@ class Gpu:
     def reached(self, event: int) -> None:
         """Waits for an event on the host."""
         self.driver("cuEventSynchronize", event)
+
+    def has_reached(self, event: int) -> bool:
+        """Whether an event is reached; raises errors of its stream."""
+        code = self.driver.raw["cuEventQuery"](event)
+        if code not in (0, NOT_READY):
+            raise self.driver.failure("cuEventQuery", code)
+        return code == 0
 
     def drop_event(self, event: int) -> None:
         """Destroys an event."""

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
-from xlac_cuda.plan import Action, DeviceLoop, Mark, Switch
+from xlac_cuda.plan import Action, DeviceLoop, ExchangeDone, ExchangeStart, Mark, Switch
 from xlac_sdk.programs.program import Branch, Program, While, walk
 from xlac_sdk.source import UnsupportedError
 
@@ -45,7 +45,7 @@ class Conditions:
                 return self._gpu.driver.version >= BRANCHES and all(
                     self.decide(one) for branch in branches for one in branch
                 )
-        return not isinstance(action, Mark)
+        return not isinstance(action, Mark | ExchangeStart | ExchangeDone)
 
     def close(self) -> None:
         """Unloads the module."""

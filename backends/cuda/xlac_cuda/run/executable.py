@@ -29,7 +29,7 @@ from xlac_cuda.run.faults import Faults
 from xlac_cuda.run.graph import LaunchGraph
 from xlac_cuda.run.nodes import Tools
 from xlac_cuda.run.replay import Replay
-from xlac_cuda.run.steps import Part, Performer, blocking, graphs, recorded
+from xlac_cuda.run.steps import Part, Performer, blocking, exchanges_of, graphs, recorded
 from xlac_cuda.run.turn import Turn
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
@@ -114,8 +114,11 @@ class CudaExecutable:
         if conditions is not None:
             give_back.append(conditions.close)
         self._tools = Tools(device, self._functions, self._library, self.stream, conditions)
+        exchanges = exchanges_of(program, device)
+        if exchanges is not None:
+            give_back.append(exchanges.close)
         self._performer = Performer(
-            device, self._functions, self._library, self.stream, self._alone
+            device, self._functions, self._library, self.stream, self._alone, exchanges
         )
 
     # ---- calls -------------------------------------------------------------------------------

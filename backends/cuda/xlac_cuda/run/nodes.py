@@ -17,6 +17,8 @@ from xlac_cuda.plan import (
     Arrays,
     DeviceAddress,
     DeviceLoop,
+    ExchangeDone,
+    ExchangeStart,
     KernelRun,
     Mark,
     Move,
@@ -126,8 +128,8 @@ class Nodes:
                 return self._loop(graph, action, before)
             case Switch():
                 return self._switch(graph, action, before)
-            case Mark():
-                raise AssertionError("the host writes the time")
+            case Mark() | ExchangeStart() | ExchangeDone():
+                raise AssertionError("the host does that")
 
     def _moved(self, node: int, action: KernelRun | Move, given: KernelNode | CopyNode) -> int:
         if action.touched:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from xlac_cuda.plan import (
     Arrays,
     DeviceAddress,
     DeviceLoop,
+    Exchange,
+    ExchangeDone,
+    ExchangeStart,
     KernelRun,
     Mark,
     Move,
@@ -29,7 +33,11 @@ from xlac_cuda.run.faults import of_kernel
 from xlac_cuda.run.graph import LaunchGraph
 from xlac_cuda.run.nodes import Functions, Library
 from xlac_sdk.host import stopping
-from xlac_sdk.programs.program import Call, Launch
+from xlac_sdk.programs.exchange_checks import MESH
+from xlac_sdk.programs.program import Call, Launch, Program
+
+if TYPE_CHECKING:  # most programs have no other ranks
+    from xlac_cuda.ranks.exchanges import RankExchanges
 
 BLOCKING = "XLAC_CUDA_BLOCKING"
 ENDED = "this process cannot use the GPU any more"
@@ -52,7 +60,7 @@ class HostSwitch:
     branches: tuple[tuple[Part, ...], ...]
 
 
-Part = LaunchGraph | KernelRun | Move | Whole | HostLoop | HostSwitch | Mark
+Part = LaunchGraph | KernelRun | Move | Whole | HostLoop | HostSwitch | Mark | Exchange
 
 
 def blocking() -> bool:
@@ -60,6 +68,15 @@ def blocking() -> bool:
     name the kernel. Read at loading.
     """
     return os.environ.get(BLOCKING, "") not in ("", "0")
+
+
+def exchanges_of(program: Program, gpu: Gpu) -> RankExchanges | None:
+    """The collectives of a program; None for one that a single rank runs."""
+    if MESH not in program.facts:
+        return None
+    from xlac_cuda.ranks.exchanges import RankExchanges
+
+    return RankExchanges.of(program, gpu)
 
 
 def recorded(
@@ -118,9 +135,17 @@ class Performer:
     library: Library
     stream: int
     blocking: bool = False
+    exchanges: RankExchanges | None = None
 
     def perform(self, parts: Iterable[Part], arrays: Arrays) -> None:
-        """Runs the parts in order, in the program's stream; raises the error that ends the call."""
+        """Runs the parts in order, in the program's stream; raises the error that ends the call.
+        Collectives among ranks have arrived when it returns.
+        """
+        self._perform(parts, arrays)
+        if self.exchanges is not None:
+            self.exchanges.wait()
+
+    def _perform(self, parts: Iterable[Part], arrays: Arrays) -> None:
         for part in parts:
             stopping.check()
             match part:
@@ -134,15 +159,25 @@ class Performer:
                     self.library(part, arrays)(self.stream)
                     self._waited(part.step)
                 case HostLoop(condition=condition, flag=flag, body=body):
-                    self.perform(condition, arrays)
+                    self._perform(condition, arrays)
                     while self._read(flag.at(arrays), np.dtype(np.bool_)):
-                        self.perform(body, arrays)
-                        self.perform(condition, arrays)
+                        self._perform(body, arrays)
+                        self._perform(condition, arrays)
                 case HostSwitch(index=index, branches=branches):
                     number = self._read(index.at(arrays), np.dtype(np.int32))
-                    self.perform(branches[number if 0 <= number < len(branches) else -1], arrays)
+                    self._perform(branches[number if 0 <= number < len(branches) else -1], arrays)
                 case Mark():
                     self._mark(part, arrays)
+                case ExchangeStart() | ExchangeDone():
+                    self._exchange(part, arrays)
+
+    def _exchange(self, part: Exchange, arrays: Arrays) -> None:
+        exchanges = self.exchanges
+        assert exchanges is not None, "a program with collectives has them prepared"
+        if isinstance(part, ExchangeStart):
+            exchanges.start(part, arrays, self.stream)
+        else:
+            exchanges.done(part, self.stream)
 
     def _run(self, run: KernelRun, arrays: Arrays) -> None:
         entry = run.entry
@@ -170,6 +205,8 @@ class Performer:
         self, address: int, dtype: np.dtype[np.bool_] | np.dtype[np.int32] | np.dtype[np.int64]
     ) -> int:
         """Reads one number from the device, after pending work."""
+        if self.exchanges is not None:
+            self.exchanges.wait()
         value = np.zeros(1, dtype)
         self.gpu.download(value.ctypes.data, address, value.nbytes, self.stream)
         self.gpu.sync(self.stream)

@@ -26,6 +26,26 @@ STANDIN_CALL standin_launch(CUstream given, void (*function)(void *), void *data
     return asked(given, function, data);
 }
 
+// Likewise, of a function that gives 0, or PENDING where it waits for another thread or process.
+STANDIN_CALL standin_patient_launch(CUstream given, int (*function)(void *), void *data) {
+    ENTER_CONTEXT;
+    return enqueue(given, [=] { return function(data); });
+}
+
+// The device of a stream that was created; -1 for any other.
+extern "C" __attribute__((visibility("default"))) int standin_stream_device(CUstream given) {
+    std::lock_guard<std::recursive_mutex> guard(driver.lock);
+    auto found = driver.streams.find(given);
+    return found == driver.streams.end() || !found->second->context ? -1 : found->second->context->device;
+}
+
+// The device that has these bytes in one allocation; -1: none.
+extern "C" __attribute__((visibility("default"))) int standin_device_of(CUdeviceptr start, size_t bytes) {
+    std::lock_guard<std::recursive_mutex> guard(driver.lock);
+    if (!on_device(start, bytes)) return -1;
+    return (--driver.owners.upper_bound(start))->second;
+}
+
 // Whether these bytes are of one allocation of the device.
 extern "C" __attribute__((visibility("default"))) int standin_holds(CUdeviceptr start, size_t bytes) {
     std::lock_guard<std::recursive_mutex> guard(driver.lock);

@@ -27,6 +27,7 @@ CUresult allocate(CUdeviceptr *made, size_t bytes) {
     std::memset(at, POISON, bytes);
     *made = reinterpret_cast<CUdeviceptr>(at);
     driver.allocations[*made] = bytes;
+    driver.owners[*made] = context()->device;
     driver.used += bytes;
     driver.peak = std::max(driver.peak, driver.used);
     return CUDA_SUCCESS;
@@ -38,6 +39,7 @@ CUresult give_back(CUdeviceptr start) {
     size_t bytes = found->second, body = whole_pages(bytes);
     munmap(reinterpret_cast<void *>(start - (body - bytes) / ALIGN * ALIGN - GUARD), body + 2 * GUARD);
     driver.used -= bytes;
+    driver.owners.erase(start);
     driver.allocations.erase(found);
     return CUDA_SUCCESS;
 }

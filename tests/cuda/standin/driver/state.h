@@ -22,6 +22,7 @@
     if (CUresult status = entered(__func__, true)) return status
 
 using Work = std::function<CUresult()>;
+constexpr CUresult PENDING = CUDA_ERROR_NOT_READY;  // of work that waits for another thread or process: it is asked again
 
 struct Context {
     CUdevice device = 0;
@@ -53,6 +54,7 @@ struct Driver {
     bool initialised = false;
     std::vector<std::unique_ptr<Context>> primaries;
     std::map<uintptr_t, size_t> allocations, pinned;  // start -> bytes
+    std::map<uintptr_t, CUdevice> owners;             // of allocations
     size_t used = 0, peak = 0;
     std::map<Stream *, std::unique_ptr<Stream>> streams;
     std::map<Event *, std::unique_ptr<Event>> events;

@@ -1,5 +1,7 @@
 // Streams and events. Work waits in its queue until somebody waits for it, so that a missing wait shows.
+#include <chrono>
 #include <ctime>
+#include <thread>
 
 #include "state.h"
 
@@ -14,12 +16,26 @@ double now() {
 }
 
 CUresult step(Stream *stream) {
+    if (stream->work.empty()) return CUDA_SUCCESS;
     Work work = std::move(stream->work.front());
     stream->work.pop_front();
     if (Context *of = stream->context ? stream->context : context(); of && of->lost) return of->lost;
     CUresult status = work();
-    if (status && stream->context && !stream->context->lost) stream->context->lost = status;
+    if (status == PENDING) stream->work.push_front(std::move(work));
+    else if (status && stream->context && !stream->context->lost) stream->context->lost = status;
     return status;
+}
+
+// Does what may wait for another thread or process; the lock is given up meanwhile.
+template <typename Wait>
+CUresult patiently(Wait wait) {
+    for (;;) {
+        CUresult status = wait();
+        if (status != PENDING) return status;
+        driver.lock.unlock();
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        driver.lock.lock();
+    }
 }
 
 CUresult reach(const std::shared_ptr<Record> &record) {
@@ -45,13 +61,15 @@ Stream *stream_of(CUstream given) {
 
 CUresult drain(Stream *stream) {
     while (!stream->work.empty())
-        if (CUresult status = step(stream)) return status;
+        if (CUresult status = patiently([=] { return step(stream); })) return status;
     return CUDA_SUCCESS;
 }
 
+// Of the current device: others may wait for this thread.
 CUresult drain_all() {
     for (auto &one : driver.streams)
-        if (CUresult status = drain(one.second.get())) return status;
+        if (one.second->context == context())
+            if (CUresult status = drain(one.second.get())) return status;
     return drain(&legacy);
 }
 
@@ -60,7 +78,7 @@ CUresult enqueue(CUstream given, Work work) {
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (stream == &legacy) {
         if (CUresult status = drain_blocking()) return status;
-        CUresult status = work();
+        CUresult status = patiently(work);
         return status ? lose(status) : CUDA_SUCCESS;
     }
     if (stream->capture) capture_work(stream, std::move(work));
@@ -127,7 +145,7 @@ STANDIN_CALL cuEventRecord(CUevent event, CUstream given) {
 STANDIN_CALL cuEventSynchronize(CUevent event) {
     ENTER_CONTEXT;
     if (!driver.events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
-    return reach(std::shared_ptr<Record>(event->last));
+    return patiently([last = event->last] { return reach(last); });
 }
 STANDIN_CALL cuEventQuery(CUevent event) {
     ENTER_CONTEXT;

@@ -152,14 +152,13 @@ def _together(
 ) -> Outputs | None:
     from xlac.driver import specialized
     from xlac.ops.tensor.leaf import param
-    from xlac.ranks.agreement import ReadyProgram, rank_0_first
+    from xlac.ranks.agreement import ReadyProgram, backend_of, rank_0_first
     from xlac.ranks.program import memory_of, rank_program
     from xlac.runtime.specialization import solve
-    from xlac_sdk.host.registry import find
 
     sizes = solve(model.inputs, {param(n).name: inputs[param(n).name].shape for n in model.inputs})
     fixed = specialized(replace(model, allow_kernels=False), sizes)
-    backend = find(choice.target)
+    backend = backend_of(here, choice.target)
     facts = backend.target_for(choice.options.request)
 
     def work() -> ReadyProgram:

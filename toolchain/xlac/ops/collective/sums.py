@@ -75,7 +75,9 @@ class AllReduce(Collective):
             return x
         if x.type.dtype.is_half:
             return in_single(x, self)
-        raise self.alone()
+        lines = apply("reshape", x, shape=(1, *x.shape))
+        whole = apply("all_gather", lines, mesh=self.mesh, axes=self.axes, axis=0)
+        return apply("reduce", whole, axes=(0,), combine=self.combine)
 
     def linear(self) -> Sequence[Sequence[str]]:
         return (("x",),) if self.combine == "add" else ()
@@ -154,7 +156,8 @@ class ReduceScatter(Collective):
             return in_single(x, self)
         axis = normal_axis(self.axis, x.type.rank)
         if axis == 0 and self.axis == 0:
-            raise self.alone()
+            parts = apply("all_to_all", x, mesh=self.mesh, axes=self.axes)
+            return apply("reduce", leading_group(parts, 0, self.group), axes=(0,), combine="add")
         parts = leading_group(x, axis, self.group)
         own = apply("reduce_scatter", parts, mesh=self.mesh, axes=self.axes, axis=0)
         return apply("reshape", own, shape=own.shape[1:])

@@ -18,7 +18,7 @@ from xlac.ir.op import Array
 from xlac.model import Model
 from xlac.options import CompileOptions
 from xlac.passes.pipeline import Pipeline
-from xlac.ranks.agreement import rank_0_first
+from xlac.ranks.agreement import backend_of, rank_0_first
 from xlac.ranks.program import RankProgram, rank_program
 from xlac.runtime.compiled import Compiled
 from xlac.spmd.mesh import Mesh, Sharding, assembled, part_of
@@ -26,7 +26,6 @@ from xlac.spmd.model import mesh_of, parsed
 from xlac.training.ranks.division import RankTraining, TrainingDivision
 from xlac.training.shared_state import TrainingPrograms
 from xlac_sdk.host.ranks.communicator import Communicator, current
-from xlac_sdk.host.registry import find
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.support.counts import number_of
 
@@ -48,7 +47,7 @@ class RankTrainingPrograms(TrainingPrograms):
         sizes = parsed(among.mesh) if isinstance(among.mesh, str) else among.mesh
         self._mesh = mesh_of(section, sizes)
         self._ranks = _communicator(self._mesh)
-        self._backend = find(target)
+        self._backend = backend_of(self._ranks, target)
         self._facts = self._backend.target_for(chosen.request)
         self._lowering = {
             "pipeline": Pipeline.asked(chosen.passes),
