@@ -11,6 +11,10 @@ from typing import Any
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.support.choices import similar
 
+EXCHANGES = "_c10d_functional."
+"""Begins the names of operations by which the processes of torch.distributed exchange values."""
+DIVIDED = "give xlac.from_torch a module whose parameters are DTensors, or use torch.compile"
+
 FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
@@ -58,6 +62,7 @@ class UnsupportedNode:
             self.operation, names, 3
         )
         hint = f"nearest: {', '.join(near[:3])}" if near else ""
+        hint = DIVIDED if self.operation.startswith(EXCHANGES) else hint
         return Diagnostic(
             "XL7301", f"{self.operation} ('{self.node.name}'): {self.reason}", self.span, hint
         )

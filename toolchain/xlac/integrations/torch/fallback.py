@@ -17,7 +17,7 @@ from torch.fx import Node as FxNode
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from xlac.frontends.torch.errors import UnsupportedNode, refused
+from xlac.frontends.torch.errors import EXCHANGES, UnsupportedNode, refused
 from xlac.frontends.torch.families.nn import checkpoints
 from xlac.frontends.torch.fx_nodes import CHECKS, inputs_of, name_of, output_of
 from xlac.frontends.torch.table import BUILDERS
@@ -53,7 +53,8 @@ class _Supported(OperatorSupportBase):
 
 def compiled(module: GraphModule, options: Options) -> Run:
     """Compiles a graph to a function of the list of its arguments; what is unsupported runs in
-    PyTorch, with a warning. Raises SourceError where `options.fallback` is false.
+    PyTorch, with a warning. Raises SourceError where `options.fallback` is false. Collectives of
+    torch.distributed always run in PyTorch.
     """
     checkpoints.annotate(module)
     if not _computes(module) or only_views(module):
@@ -65,7 +66,9 @@ def compiled(module: GraphModule, options: Options) -> Run:
     whole = by_size.example()
     if not whole.unsupported:
         return _boxed(_guarded(module, options, lambda: by_size))
-    _warn_or_raise(refused(whole.unsupported, sorted(BUILDERS)), options)
+    computing = [one for one in whole.unsupported if not _exchanges(one.node)]
+    if computing:
+        _warn_or_raise(refused(computing, sorted(BUILDERS)), options)
     return _boxed(_eager(_split(module, whole.unsupported, options)))
 
 
@@ -85,6 +88,11 @@ def frozen(module: GraphModule, options: Options, static: Sequence[int]) -> Run:
         return ready[0](args)
 
     return _boxed(run)
+
+
+def _exchanges(node: FxNode) -> bool:
+    """Whether an operation only exchanges values with other processes, which is PyTorch's work."""
+    return name_of(node).startswith(EXCHANGES)
 
 
 def _warn_or_raise(error: XlacError, options: Options) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,11 +16,12 @@ from xlac.frontends.arguments import Arguments
 from xlac.frontends.pytree import endless
 from xlac.frontends.torch.exported import Exported, imported
 from xlac.frontends.torch.fx_nodes import inputs_of
-from xlac.integrations.torch import exporting
+from xlac.integrations.torch import dtensors, exporting
 from xlac.integrations.torch.leaves import check_written, checked, constant
 from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
 from xlac.ir.dims import Sym
 from xlac.ir.types import Type
+from xlac.model import MeshSection
 from xlac.ops.tensor.leaf import param
 from xlac.options import tuning_seconds
 from xlac.support.failures import Asked
@@ -176,7 +179,9 @@ def from_torch(
     a function of tensors that is called like the module.
 
     `dynamic_shapes` is that of `torch.export.export`; a `torch.export.Dim` names the open size in
-    the model. `checked`, `allow_kernels`, `tune` and the limits are those of `xlac.compile`;
+    the model. The model of a module whose parameters are DTensors has them whole, and their mesh
+    and placements as its sections `mesh` and `shard`; all ranks have to call this. `checked`,
+    `allow_kernels`, `tune` and the limits are those of `xlac.compile`;
     PyTorch's export is not interrupted. Raises SourceError, which lists all unsupported operations,
     or LimitError.
     """
@@ -202,15 +207,19 @@ def _made(
     options: dict[str, Any],
 ) -> TorchFunction:
     program, names, arguments = source, {}, None
+    ranks: MeshSection | None = None
     if isinstance(source, torch.nn.Module):
         arguments = Arguments(source.forward)
-        with torch.no_grad():
+        ranks = dtensors.section_of(source) if dtensors.divided(source) else None
+        with torch.no_grad(), dtensors.whole(source) if ranks else nullcontext():
             program = exporting.exported(source, tuple(example_args), dynamic_shapes, strict)
         names = _names(program, dynamic_shapes, example_args)
     elif example_args:
         raise TypeError("a program of torch.export needs no example arguments")
     with exporting.quiet():
         exported = imported(program, names=names)
+    if ranks is not None:
+        exported = replace(exported, model=replace(exported.model, ranks=ranks))
     function = TorchFunction(program, exported, options, arguments)
     function._name = type(source).__name__
     return function

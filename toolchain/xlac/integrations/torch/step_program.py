@@ -10,7 +10,7 @@ import torch
 
 from xlac.api import compile
 from xlac.frontends.torch.exported import Exported
-from xlac.integrations.torch import optimizers
+from xlac.integrations.torch import dtensors, optimizers
 from xlac.integrations.torch.bound_state import BoundState
 from xlac.integrations.torch.optimizers import OptimizerRule, refuse
 from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
@@ -34,8 +34,13 @@ def check_parameters(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, rule: OptimizerRule
 ) -> None:
     """Raises SourceError for parameters of the optimizer that are not the model's, or not on
-    the CPU.
+    the CPU, and for DTensors.
     """
+    if dtensors.divided(model):
+        raise refuse(
+            "the model is divided among processes: its parameters are DTensors",
+            "torch.compile(model, backend='xlac'), and PyTorch's optimizer",
+        )
     own = {id(p) for p in model.parameters()}
     for n, group in enumerate(optimizer.param_groups):
         for at, p in enumerate(group["params"]):
