@@ -135,6 +135,29 @@ def test_a_product_that_is_added_may_not_overflow(between: str | None) -> None:
     )
 
 
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_gradient_by_fewer_products_is_bounded_by_the_largest_pixel_of_its_channel(
+    fast: bool,
+) -> None:
+    """As docs/SPEC.md says of maps of cotangents: also for results that do not see that pixel."""
+    known = {"strides": (1, 1), "lhs_dilation": (1, 1), "rhs_dilation": (1, 1)}
+    layout = ("NHWC", "HWIO", "NHWC")
+    x, cotangents = params((2, 4, 4, 1), (4, 4, 1, 3))
+    large = np.ones((2, 4, 4, 1))
+    large[1, 0, 0, 0] = 100.0  # a corner, which one tap does not see
+    given = Approximation(large), Approximation(np.ones((4, 4, 1, 3)))
+    bounds = {}
+    for low, high in ((1, 1), (0, 2)):
+        op = Conv(layout, low=(low, low), high=(high, high), **known)
+        node = Node.of(op, x, cotangents)
+        (result,) = of_node(node, [(value,) for value in given], Promise(fast=fast))
+        bounds[low] = result.bound
+    unit = 16 * (408 + 12) * 16 * 2.0**-24
+    for bound in bounds.values():
+        np.testing.assert_allclose(bound[0], unit, rtol=1e-3)
+        np.testing.assert_allclose(bound[1], 100 * unit, rtol=1e-3)
+
+
 @pytest.mark.parametrize("wild", [np.inf, np.nan])
 @pytest.mark.parametrize(
     ("given", "settled"),

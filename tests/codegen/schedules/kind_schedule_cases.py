@@ -10,6 +10,7 @@ from dataclasses import replace
 from contraction_harness import TARGETS, conv, group
 from matrix_schedule_cases import MATRIX_CASES
 from schedule_draws import Drawn, greatest_of_windows, x
+from winograd_schedule_cases import WINOGRAD_CASES
 
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node, pick
@@ -165,26 +166,6 @@ def across_seams() -> Group:
     return group(Kind.ELEMENTWISE, near)
 
 
-def few_taps() -> Group:
-    """A convolution that Winograd's method serves, whose tiles go beyond the result."""
-    y = conv((1, 3, 3, 8), (3, 3, 8, 16), pad=1)
-    return group(Kind.CONV, y, build.maximum(y, 0.0))
-
-
-WINOGRAD = {
-    "template": "winograd",
-    "results": 2,
-    "input_threads": {"loops": 0, "grain": 1},
-    "tile": {"rows": [1, 2], "vectors": 1, "lanes": 8},
-    "block": 1,
-    "chunk": 8,
-    "unroll": [4, 2],
-    "hold": "right",
-    "threads": {"loops": 0, "grain": 1},
-    "epilogue_loop": False,
-}
-
-ONE_TILE = {"rows": [1, 1], "vectors": 1, "lanes": 8}
 GEMM = {
     "template": "gemm", "swap": False, "tile": {"rows": [1, 2], "vectors": 1, "lanes": 1},
     "right": "constant", "dtype": "f32", "unroll": [4, 2], "uncrowded": True, "hold": "right",
@@ -192,8 +173,6 @@ GEMM = {
     "threads": {"loops": 0, "grain": 1}, "transposed_store": False, "epilogue_loop": False,
     "backward": False,
 }  # fmt: skip
-SMALL_WINOGRAD = {**WINOGRAD, "tile": {"rows": [1, 3], "vectors": 2, "lanes": 4}}
-
 KIND_CASES: dict[str, Drawn] = {
     "sort": Drawn(
         ordered,
@@ -258,14 +237,7 @@ KIND_CASES: dict[str, Drawn] = {
     "attention_sse": Drawn(causal, SSE, "online_softmax"),
     "attention_gradient": Drawn(differentiated, AVX2, "attention_gradient pack", starts=(SHARED,)),
     "attention_mask": Drawn(masked, AVX2, "online_softmax"),
-    "winograd": Drawn(
-        few_taps,
-        replace(AVX2, fast=True),
-        "winograd",
-        instead=WINOGRAD,
-        starts=({"tile": ONE_TILE, "input_threads": SHARED["threads"], **SHARED},),
-    ),
-    "winograd_guarded": Drawn(few_taps, SSE, "winograd", instead=SMALL_WINOGRAD),
+    **WINOGRAD_CASES,
     "depthwise_nchw": Drawn(planes, AVX512, "depthwise_nchw", exact=True, starts=(SHARED,)),
     "depthwise_nchw_sse": Drawn(planes, SSE, "depthwise_nchw", exact=True),
     "depthwise_nhwc": Drawn(channels, AVX512, "depthwise_nhwc", exact=True, starts=(SHARED,)),

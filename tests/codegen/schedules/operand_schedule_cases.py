@@ -89,6 +89,11 @@ def columns_in_batches() -> Group:
     return group(Kind.DOT, Node.of(op, left, turned))
 
 
+def gradient_of_three_by_three() -> Group:
+    """The gradient for its weights, which Winograd's algorithm computes too."""
+    return group(Kind.CONV, conv((8, 5, 6, 1), (5, 6, 1, 8), pad=1, kind="input"))
+
+
 MAPS, LAST = ("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")
 OPERAND_CASES: dict[str, Drawn] = {
     "operands_half": Drawn(halves, AVX2, "dot_operands"),
@@ -109,6 +114,7 @@ OPERAND_CASES: dict[str, Drawn] = {
     "algorithm_last": Drawn(channels, AVX2, "conv_algorithm"),
     "algorithm_small": Drawn(channels, replace(AVX2, size=True), "conv_algorithm"),
     "algorithm_winograd": Drawn(three_by_three, AVX2, "conv_algorithm"),
+    "algorithm_winograd_weights": Drawn(gradient_of_three_by_three, AVX2, "conv_algorithm"),
     "algorithm_gpu": Drawn(channels, GPU, "conv_algorithm"),
     "columns_dot": Drawn(two_columns, AVX2, "column_loop"),
     "columns_batches": Drawn(columns_in_batches, AVX512, "column_loop"),

@@ -90,6 +90,14 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("winograd", {"results": 3}, ("results",), "it must be 2 or 4 at this precision"),
     ("winograd_guarded", {"results": 4}, ("results",), "it must be 2 at this precision"),
     ("winograd", {"block": 9}, ("block",), "there are 2 register tiles"),
+    ("winograd_weights", {"lanes": 16}, ("lanes",), "a power of two, at most 8"),
+    (
+        "winograd_weights",
+        {"tile_threads": {"loops": 5, "grain": 1}},
+        ("tile_threads", "loops"),
+        "4 loops",
+    ),
+    ("winograd_weights", {"threads": {**SHARED, "loops": 2}}, ("threads", "loops"), "1 loops"),
     (
         "winograd",
         {"input_threads": {"loops": 4, "grain": 1}},

@@ -166,8 +166,14 @@ WINOGRAD_CHANNELS = 12
 WINOGRAD (C + WINOGRAD_CHANNELS) M W u: M the largest pixel of a window, W the weights' magnitudes.
 """
 
+WINOGRAD_GRADIENT = 16.0
+"""The gradient for weights by Winograd's algorithm is off by at most WINOGRAD_GRADIENT
+(n + WINOGRAD_CHANNELS) M W u: n the roundings of a dot product's sum, M the largest pixel of the
+input channel, W the magnitudes of the output channel's cotangents.
+"""
+
 LEAST_WEIGHT = 2.0**-100
-"""Weights of smaller magnitude count as this in W."""
+"""Weights and cotangents of smaller magnitude count as this in W."""
 
 FAST_WINOGRAD = 2.0**-22
 """Of M W, M over the 36 pixels of a tile: with `precision: fast`, on normally distributed data."""

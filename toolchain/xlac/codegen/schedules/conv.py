@@ -13,14 +13,15 @@ from xlac.codegen.schedules.gpu.gemm import GPU_CONTRACTIONS
 from xlac.codegen.schedules.gpu.threads import GpuDepthwiseSchedule
 from xlac.codegen.schedules.schedule import Positive, Schedule, Threads
 
-ConvAlgorithm = Literal["contraction", "depthwise", "winograd"]
+ConvAlgorithm = Literal["contraction", "depthwise", "winograd", "winograd_weights"]
 
 
 @dataclass(frozen=True, slots=True)
 class ConvAlgorithmSchedule(Schedule):
     """The algorithm of a convolution that several can compute: a `contraction` over windows, whose
     rows are pixels and whose columns are output channels; a sum for each channel, for `depthwise`
-    convolutions; or `winograd`, fewer multiplications for 3x3 kernels.
+    convolutions; or fewer multiplications: `winograd` for 3x3 kernels, `winograd_weights` for the
+    gradients for their weights.
     """
 
     template: ClassVar[str] = "conv_algorithm"
@@ -78,6 +79,23 @@ class WinogradSchedule(Schedule):
     epilogue_loop: bool
 
 
+@dataclass(frozen=True, slots=True)
+class WinogradWeightsSchedule(Schedule):
+    """The gradient for the weights of a 3x3 convolution by Winograd's algorithm. Two kernels
+    transform tiles of the input and of the cotangents, `lanes` channels at a time; `tile_threads`
+    share their loops over channels, batches, rows and columns of tiles. Products follow, as of any
+    batch of matrices. A last kernel transforms them to results, for `lanes` output channels at a
+    time; `threads` share its loop over input channels. With `epilogue_loop`, the epilogue is a loop
+    over the nine results instead of unrolled.
+    """
+
+    template: ClassVar[str] = "winograd_weights"
+    lanes: Positive
+    tile_threads: Threads
+    threads: Threads
+    epilogue_loop: bool
+
+
 DEPTHWISE = (DepthwiseNchwSchedule, DepthwiseNhwcSchedule, GpuDepthwiseSchedule)
 
 
@@ -89,4 +107,6 @@ def algorithm_of(kernel: Schedule | None) -> ConvAlgorithm | None:
         return "contraction"
     if isinstance(kernel, DEPTHWISE):
         return "depthwise"
+    if isinstance(kernel, WinogradWeightsSchedule):
+        return "winograd_weights"
     return "winograd" if isinstance(kernel, WinogradSchedule) else None

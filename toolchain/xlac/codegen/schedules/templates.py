@@ -8,6 +8,7 @@ from xlac.codegen.schedules.conv import (
     DepthwiseNchwSchedule,
     DepthwiseNhwcSchedule,
     WinogradSchedule,
+    WinogradWeightsSchedule,
 )
 from xlac.codegen.schedules.elementwise import ElementwiseSchedule
 from xlac.codegen.schedules.gemm import CONTRACTIONS, PackSchedule
@@ -48,6 +49,7 @@ TEMPLATES: dict[str, type[Schedule]] = {
         OnlineSoftmaxSchedule,
         AttentionGradientSchedule,
         WinogradSchedule,
+        WinogradWeightsSchedule,
         DepthwiseNchwSchedule,
         DepthwiseNhwcSchedule,
         CumulativeSchedule,

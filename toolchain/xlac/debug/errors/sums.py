@@ -19,6 +19,7 @@ from xlac.ops.error_bounds import (
     SUMS,
     WINOGRAD,
     WINOGRAD_CHANNELS,
+    WINOGRAD_GRADIENT,
     unit_roundoff,
 )
 from xlac.ops.reduction.conv import Conv
@@ -126,6 +127,9 @@ def multiplied(node: Node, inputs: Inputs, promise: Promise) -> Array | None:
     if isinstance(node.op, Conv) and error.size:
         if _fewer_products(node.op, node):
             error = np.maximum(error, _winograd(node.op, sizes, promise))
+        if _is_gradient_by_fewer_products(node.op, node):
+            roundings = factor(node, promise, lambda: _terms(node))
+            error = np.maximum(error, _winograd_gradient(node.op, sizes, roundings))
         error = np.where(_meets_inserted(node.op, a.value, b.value), np.nan, error)
     return overflowing(error, total, node.type.dtype)
 
@@ -163,14 +167,41 @@ def _terms(node: Node) -> float:
 def _fewer_products(op: Conv, node: Node) -> bool:
     """Whether docs/SPEC.md permits Winograd's algorithm: 3 by 3, stride 1, f32."""
     taps = dict(zip(op.layout[1], node.inputs[1].type.shape, strict=True))
-    ones = (*op.strides, *op.lhs_dilation, *op.rhs_dilation)
-    return (
-        len(op.spatial) == 2
-        and all(taps[letter] == 3 for letter in op.spatial)
-        and set(ones) == {1}
-        and op.feature_groups == op.batch_groups == 1
-        and node.type.dtype is DType.F32
-    )
+    return all(taps[letter] == 3 for letter in op.spatial) and _is_plain(op, node)
+
+
+def _is_gradient_by_fewer_products(op: Conv, node: Node) -> bool:
+    """Whether docs/SPEC.md permits Winograd's algorithm for a gradient for weights: a result of 3
+    by 3 by a larger kernel, stride 1, f32.
+    """
+    taps = dict(zip(op.layout[1], static(node.inputs[1].type.shape), strict=True))
+    places = dict(zip(op.layout[2], node.type.shape, strict=True))
+    alike = all(places[letter] == 3 and taps[letter] > 3 for letter in op.spatial)
+    return alike and _is_plain(op, node)
+
+
+def _is_plain(op: Conv, node: Node) -> bool:
+    """Whether a convolution has two spatial axes, no strides, dilations or groups, and is in
+    f32.
+    """
+    ones = {*op.strides, *op.lhs_dilation, *op.rhs_dilation, op.feature_groups, op.batch_groups}
+    return len(op.spatial) == 2 and ones == {1} and node.type.dtype is DType.F32
+
+
+def _winograd_gradient(op: Conv, sizes: Sequence[Array], roundings: float) -> Array:
+    """16 (n u + 12 u) M W, with M the largest pixel of an input channel, which is the axis N of the
+    gradient's convolution, and W the cotangents of an output channel.
+    """
+    x = sizes[0].transpose([op.layout[0].index(k) for k in "NC" + op.spatial])
+    cotangents = sizes[1].transpose([op.layout[1].index(k) for k in "OI" + op.spatial])
+    largest = x.max(axis=(1, 2, 3), initial=0.0)
+    weights = np.maximum(cotangents, LEAST_WEIGHT).sum(axis=(1, 2, 3))
+    scale = WINOGRAD_GRADIENT * (roundings + WINOGRAD_CHANNELS * unit_roundoff(DType.F32))
+    error = scale * largest[:, None, None, None] * weights[None, :, None, None]
+    wide = np.broadcast_to(error, (*error.shape[:2], 3, 3))
+    order = "NC" + op.spatial
+    laid: Array = wide.transpose([order.index(k) for k in op.layout[2]])
+    return laid
 
 
 def _winograd(op: Conv, sizes: Sequence[Array], promise: Promise) -> Array:

@@ -53,6 +53,7 @@ class Algorithms:
     chosen: ConvAlgorithm
     depthwise: Depthwise | None = None
     winograd: LowerWhole | None = None
+    winograd_weights: LowerWhole | None = None
 
     @property
     def able(self) -> list[ConvAlgorithm]:
@@ -62,7 +63,15 @@ class Algorithms:
             names.append("depthwise")
         if self.winograd is not None:
             names.append("winograd")
+        if self.winograd_weights is not None:
+            names.append("winograd_weights")
         return names
+
+    def whole(self, algorithm: ConvAlgorithm) -> LowerWhole | None:
+        """The lowering of an algorithm that computes the whole group; None for the others."""
+        if algorithm == "winograd":
+            return self.winograd
+        return self.winograd_weights if algorithm == "winograd_weights" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +103,9 @@ def lower(
     decisions = lower_part.decisions
     ways = templates.algorithms(group, target, after, decisions.wanted(name))
     algorithm = conv_algorithm.settled(name, decisions, ways.able, ways.chosen)
-    if algorithm == "winograd" and ways.winograd is not None:
-        return ways.winograd(group, target, name, lower_part)
+    whole = ways.whole(algorithm)
+    if whole is not None:
+        return whole(group, target, name, lower_part)
     depthwise = ways.depthwise if algorithm == "depthwise" else None
     return _of_windows(group, target, name, lower_part, templates, after, depthwise)
 

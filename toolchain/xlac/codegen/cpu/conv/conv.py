@@ -10,7 +10,7 @@ from xlac.codegen.core.contraction.conv_input_choice import InputReads
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc, nchw_choice
-from xlac.codegen.cpu.conv.winograd import choose, winograd
+from xlac.codegen.cpu.conv.winograd import choose, weight_gradient, weight_gradient_choice, winograd
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.codegen.cpu.gemm.launches import launches
 from xlac.codegen.schedules.conv import ConvAlgorithm, WinogradSchedule
@@ -36,6 +36,12 @@ def _algorithms(
     """
     depthwise = _depthwise(group, target, after)
     chosen: ConvAlgorithm = "depthwise" if depthwise and not target.size else "contraction"
+    weights = weight_gradient_choice.tiling(group.anchor, target)
+    if weights is not None:
+        if weight_gradient_choice.pays(weights, target):
+            chosen = "winograd_weights"
+        lower_weights = partial(weight_gradient.lower, t=weights)
+        return Algorithms(chosen, depthwise, winograd_weights=lower_weights)
     tiling, pays = _tiling(group, target, wanted)
     if tiling is None:
         return Algorithms(chosen, depthwise)

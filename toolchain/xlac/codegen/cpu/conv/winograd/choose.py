@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.contraction.packing import panel_count
 from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
 from xlac.codegen.core.contraction.tiling import RegisterTile, even_split
@@ -101,7 +100,7 @@ def _served(anchor: Node, results: int, target: Target) -> Tiling | None:
     )
 
 
-def _products(target: Target, rows: int, columns: int, depth: int) -> float:
+def product_cycles(target: Target, rows: int, columns: int, depth: int) -> float:
     """Cycles of a matrix product."""
     tile = register_tile.choose(target, DType.F32, (1, rows), columns, depth)
     many = -(-rows // tile.rows[1]) * -(-columns // tile.width)
@@ -121,7 +120,7 @@ def _cycles(t: Tiling, target: Target) -> float:
     each, hardware = t.points / target.lanes(DType.F32), target.hardware
     tile = tile_of(t, target)
     blocks = -(-_row_tiles(t, tile) // _block(t, tile, target))
-    products = t.points * _products(target, t.tiles, t.columns, t.channels)
+    products = t.points * product_cycles(target, t.tiles, t.columns, t.channels)
     vectors = each * (t.tiles * (t.channels + t.columns) + blocks * t.channels * t.columns)
     transforms = vectors * hardware.transform_cycles
     moved = t.points * t.tiles * t.channels * DType.F32.nbytes
@@ -134,7 +133,7 @@ def _direct(t: Tiling, target: Target) -> float:
     """The same for the direct sum, in which loads of weights overlap with arithmetic."""
     depth = toom_cook.TAPS**2 * t.channels
     rows = t.batch * t.pixels[0] * t.pixels[1]
-    return max(_products(target, rows, t.columns, depth), _waiting(t, target))
+    return max(product_cycles(target, rows, t.columns, depth), _waiting(t, target))
 
 
 def _waiting(t: Tiling, target: Target) -> float:
@@ -161,7 +160,7 @@ def choose(t: Tiling, after: Epilogue, target: Target) -> WinogradSchedule:
     flops = 2 * t.points * t.tiles * t.columns * chunk
     return WinogradSchedule(
         t.results,
-        share(target, tile_loops(t), t.points * t.channels * 4),
+        share(target, t.input.loops[1:], t.points * t.channels * 4),
         tile,
         block,
         chunk,
@@ -170,11 +169,6 @@ def choose(t: Tiling, after: Epilogue, target: Target) -> WinogradSchedule:
         Threads(int(items > 1 and flops >= PARALLEL_FLOPS)),
         after.weight > LONG_EPILOGUE,
     )
-
-
-def tile_loops(t: Tiling) -> list[Run]:
-    """The loops over all tiles."""
-    return [Run(size, (axis,)) for axis, size in enumerate((t.batch, *t.grid))]
 
 
 def tile_of(t: Tiling, target: Target) -> RegisterTile:

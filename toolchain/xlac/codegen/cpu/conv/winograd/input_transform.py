@@ -1,7 +1,11 @@
-"""The first kernel of a Winograd convolution: the input transform. See `winograd.py`."""
+"""The first kernel of a Winograd convolution: the input transform. See `winograd.py`. Its gradient
+for the weights transforms the input and the cotangents (`weight_gradient.py`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 
 from xlac.codegen.core import loop_nest
@@ -11,9 +15,9 @@ from xlac.codegen.core.lowered_group import KernelLaunch, Scratch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Extremes, Guard
-from xlac.codegen.cpu.conv.winograd.choose import tile_loops
-from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
+from xlac.codegen.cpu.conv.winograd.tiling import TiledMap, Tiling, plane
 from xlac.codegen.schedules.conv import WinogradSchedule
+from xlac.codegen.schedules.schedule import Threads
 from xlac.fusion.group import Group
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -21,6 +25,9 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Access, Buffer, Const, Expr, Work
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
+
+ToPoints = Callable[[Sequence[Expr]], list[Expr]]
+"""The transform of the values along one axis of a tile."""
 
 
 def launch(
@@ -37,7 +44,10 @@ def launch(
     """
     seen = Scratch(DType.F32, t.points * plane(t.tiles * t.channels), "tiles")
     elements = Elements(Builder(), group, target)
-    Pixels(elements, t, x, seen, guard, schedule).write()
+    to_points = partial(toom_cook.of_values, elements.builder, target, t.results)
+    given = (elements, t.input, x, seen, to_points, schedule.tile.lanes)
+    transform = GuardedTransform(*given, t, guard) if guard else TileTransform(*given)
+    transform.write(schedule.input_threads)
     size = t.points * t.tiles * t.channels
     work = Work(4 * size, (t.batch * t.x[0] * t.x[1] * t.channels + size) * DType.F32.nbytes)
     return elements.launch(
@@ -45,43 +55,38 @@ def launch(
     ), seen
 
 
-class Pixels:
-    """Transforms every input tile, one vector of channels at a time."""
+class TileTransform:
+    """Transforms every tile of a map, one vector of channels at a time."""
 
     def __init__(
         self,
         elements: Elements,
-        t: Tiling,
+        map: TiledMap,
         x: OperandView,
         to: Scratch,
-        guard: Guard | None,
-        schedule: WinogradSchedule,
+        to_points: ToPoints,
+        lanes: int,
     ) -> None:
-        self.schedule, self.lanes = schedule, schedule.tile.lanes
-        self.elements, self.builder, self.t, self.x, self.guard, self.target = (
-            elements,
-            elements.builder,
-            t,
-            x,
-            guard,
-            elements.target,
-        )
-        self.source, self.to = (
-            elements.parameter(x.value, Access.READ),
-            elements.parameter(to, Access.WRITE),
-        )
+        self.elements, self.builder, self.map, self.x = elements, elements.builder, map, x
+        self.to_points, self.lanes = to_points, lanes
+        self.first: Expr = build.index(0)  # channel of the block
+        self.source = elements.parameter(x.value, Access.READ)
+        self.to = elements.parameter(to, Access.WRITE)
 
-    def write(self) -> None:
-        """Loops over batches and tiles, in parallel."""
-        t, builder = self.t, self.builder
-        loops = tile_loops(t)
-        with loop_nest.nest(builder, loops, self.schedule.input_threads) as counters:
-            number, down, across = (counters[run] for run in loops)
-            tile = linear((number, down, across), (t.grid[0] * t.grid[1], t.grid[1], 1))
+    def write(self, threads: Threads) -> None:
+        """Loops over blocks of channels, batches and tiles, in parallel."""
+        map, builder = self.map, self.builder
+        loops = [run for run in map.loops if run.extent != 1 or run.axes != (0,)]
+        with loop_nest.nest(builder, loops, threads) as counters:
+            number, down, across = (counters[run] for run in loops[-3:])
+            self.first = build.index(0)
+            if len(loops) > 3:
+                self.first = builder.let("c", build.mul(counters[loops[0]], map.block))
+            tile = linear((number, down, across), (map.grid[0] * map.grid[1], map.grid[1], 1))
             base = builder.let("a", build.add(build.mul(number, self.x.strides[0]), self.x.offset))
             first = tuple(
-                builder.let("p", build.sub(build.mul(c, t.results), low))
-                for c, low in zip((down, across), t.low, strict=True)
+                builder.let("p", build.sub(build.mul(c, map.step), low))
+                for c, low in zip((down, across), map.low, strict=True)
             )
             inside = self._inside(first)
             if inside is None:
@@ -95,11 +100,11 @@ class Pixels:
 
     def _inside(self, first: tuple[Expr, ...]) -> Expr | None:
         """Whether all pixels of a tile are inside x; None if always."""
-        inside = None
-        for at, size, low, grid in zip(first, self.t.x, self.t.low, self.t.grid, strict=True):
-            last = build.sub(size, self.t.seen)
+        inside, map = None, self.map
+        for at, size, low, grid in zip(first, map.size, map.low, map.grid, strict=True):
+            last = build.sub(size, map.seen)
             checks = [build.apply(Primitive.LE, build.index(0), at)] if low > 0 else []
-            if (grid - 1) * self.t.results - low + self.t.seen > size:
+            if (grid - 1) * map.step - low + map.seen > size:
                 checks.append(build.apply(Primitive.LE, at, last))
             for check in checks:
                 inside = check if inside is None else build.apply(Primitive.AND, inside, check)
@@ -107,39 +112,67 @@ class Pixels:
 
     def _tile(self, base: Expr, first: tuple[Expr, ...], tile: Expr, edge: bool) -> None:
         """One tile. At an edge of x, pixels outside are 0."""
-        t, builder, n, lanes = self.t, self.builder, self.t.seen, self.lanes
+        map, builder, n, lanes = self.map, self.builder, self.map.seen, self.lanes
         lines = [
             [
                 line(builder, build.add(at, k), size) if edge else (build.add(at, k), None)
                 for k in range(n)
             ]
-            for at, size in zip(first, t.x, strict=True)
+            for at, size in zip(first, map.size, strict=True)
         ]
-        extremes = Extremes(builder, t, lanes) if self.guard else None
-        with builder.loop("c", 0, t.channels, lanes) as channel:
-            here = build.add(base, channel)
+        self._begin()
+        with builder.loop("c", 0, map.block, lanes) as channel:
+            here = build.add(base, build.add(self.first, channel))
             pixels = {
                 (i, j): pixel(builder, self.source, self.x, here, down, across, lanes)
                 for (j, across), (i, down) in product(enumerate(lines[1]), enumerate(lines[0]))
             }
-            if extremes:
-                extremes.note(pixels)
-            columns = [
-                toom_cook.of_values(
-                    builder, self.target, t.results, [pixels[i, j] for i in range(n)]
-                )
-                for j in range(n)
-            ]
-            begin = builder.let("v", build.add(build.mul(tile, t.channels), channel))
-            for i in range(n):
-                row = toom_cook.of_values(
-                    builder, self.target, t.results, [column[i] for column in columns]
-                )
+            self._note(pixels)
+            columns = [self.to_points([pixels[i, j] for i in range(n)]) for j in range(n)]
+            begin = builder.let("v", linear((self.first, tile, channel), (map.tiles, map.block, 1)))
+            points = len(columns[0])
+            for i in range(points):
+                row = self.to_points([column[i] for column in columns])
                 for j, value in enumerate(row):
-                    place = build.add(begin, (i * n + j) * plane(t.tiles * t.channels))
+                    place = build.add(begin, (i * points + j) * plane(map.point_size))
                     builder.store(self.to, build.ramp(place, 1, lanes), value)
-        if extremes and self.guard:
-            self.guard.store(self.elements, tile, extremes)
+        self._end(tile)
+
+    def _begin(self) -> None:
+        """Is called before the pixels of a tile are read."""
+
+    def _note(self, pixels: Mapping[tuple[int, int], Expr]) -> None:
+        """Is called with a vector of channels of every pixel."""
+
+    def _end(self, tile: Expr) -> None:
+        """Is called after the pixels of a tile were read."""
+
+
+class GuardedTransform(TileTransform):
+    """The same, with the largest pixel of each tile for the accuracy guard."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        map: TiledMap,
+        x: OperandView,
+        to: Scratch,
+        to_points: ToPoints,
+        lanes: int,
+        t: Tiling,
+        guard: Guard,
+    ) -> None:
+        super().__init__(elements, map, x, to, to_points, lanes)
+        self.t, self.guard = t, guard
+
+    def _begin(self) -> None:
+        self.extremes = Extremes(self.builder, self.t, self.lanes)
+
+    def _note(self, pixels: Mapping[tuple[int, int], Expr]) -> None:
+        self.extremes.note(pixels)
+
+    def _end(self, tile: Expr) -> None:
+        self.guard.store(self.elements, tile, self.extremes)
 
 
 def line(builder: Builder, at: Expr, size: int) -> tuple[Expr, Expr | None]:

@@ -1,13 +1,48 @@
-"""The tiles of a Winograd convolution: see `winograd.py`."""
+"""The tiles of a Winograd convolution: see `winograd.py` and `weight_gradient.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac_sdk.dtypes import DType
 
 PAD = 64  # bytes between planes, a cache line of most processors
+SIDE = 2  # pixels of a tile of cotangents along an axis
+
+
+@dataclass(frozen=True, slots=True)
+class TiledMap:
+    """A map in tiles of `seen` by `seen` pixels that begin `step` pixels apart, the first one `low`
+    pixels before the map. Transformed, it is for each Winograd point: blocks of `block` channels,
+    tiles, channels of the block.
+    """
+
+    batch: int
+    size: tuple[int, int]  # height and width
+    low: tuple[int, int]
+    grid: tuple[int, int]  # the number of tiles down and across
+    step: int
+    seen: int
+    channels: int
+    block: int
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles of the whole batch."""
+        return self.batch * self.grid[0] * self.grid[1]
+
+    @property
+    def loops(self) -> list[Run]:
+        """The loops over blocks of channels and all tiles."""
+        extents = (self.channels // self.block, self.batch, *self.grid)
+        return [Run(size, (axis,)) for axis, size in enumerate(extents)]
+
+    @property
+    def point_size(self) -> int:
+        """The elements of the map at one point."""
+        return self.tiles * self.channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +78,7 @@ class Tiling:
     @property
     def grid(self) -> tuple[int, int]:
         """The number of tiles down and across."""
-        return -(-self.pixels[0] // self.results), -(-self.pixels[1] // self.results)
+        return grid(self.pixels, self.results)
 
     @property
     def tiles(self) -> int:
@@ -51,9 +86,60 @@ class Tiling:
         return self.batch * self.grid[0] * self.grid[1]
 
     @property
+    def input(self) -> TiledMap:
+        """The tiles of the input."""
+        kept = (self.grid, self.results, self.seen, self.channels, self.channels)
+        return TiledMap(self.batch, self.x, self.low, *kept)
+
+    @property
     def whole(self) -> bool:
         """Whether no tile extends beyond the result."""
         return not any(n % self.results for n in self.pixels)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTiling:
+    """The gradient for the weights of a 3x3 convolution, its map `pixels` of cotangents in tiles of
+    2 by 2. If it is `guarded`, sums that are not finite are computed directly.
+    """
+
+    batch: int
+    x: tuple[int, int]  # height and width
+    low: tuple[int, int]  # padding above and to the left
+    pixels: tuple[int, int]
+    channels: int
+    columns: int
+    guarded: bool
+
+    @property
+    def points(self) -> int:
+        """Winograd points: products for each tile and each pair of channels."""
+        return (SIDE + toom_cook.TAPS - 1) ** 2
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The number of tiles down and across."""
+        return grid(self.pixels, SIDE)
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles of the whole batch."""
+        return self.batch * self.grid[0] * self.grid[1]
+
+    def input(self, block: int) -> TiledMap:
+        """The tiles of the input, in blocks of channels."""
+        kept = (self.grid, SIDE, SIDE + toom_cook.TAPS - 1, self.channels, block)
+        return TiledMap(self.batch, self.x, self.low, *kept)
+
+    def cotangents(self, block: int) -> TiledMap:
+        """The tiles of the cotangents, in blocks of channels."""
+        kept = (self.grid, SIDE, SIDE, self.columns, block)
+        return TiledMap(self.batch, self.pixels, (0, 0), *kept)
+
+
+def grid(pixels: tuple[int, int], side: int) -> tuple[int, int]:
+    """The number of tiles of `side` by `side` pixels down and across a map."""
+    return -(-pixels[0] // side), -(-pixels[1] // side)
 
 
 def plane(size: int) -> int:

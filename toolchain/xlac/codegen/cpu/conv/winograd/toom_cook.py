@@ -5,6 +5,9 @@
 they read are y = A ((G g) * (B x)), with n products instead of 3 * results. In two dimensions rows
 are transformed, then columns.
 
+The gradient of the filter, of x and cotangents z of the results, is G' ((B x) * (A' z)) by the same
+matrices, as the sum of z y is linear in each of g, x and z.
+
 Points come in pairs p and -p, so that each pair shares half of its transform. Those for four
 results are ±sqrt(1/2) and ±sqrt(2), which are more accurate than ±1 and ±2: as reciprocals of each
 other they keep the entries of A, B and G small.
@@ -70,16 +73,37 @@ def _at_points(
     return [sums[row] for row in range(last + 1)]
 
 
+def of_cotangents(
+    builder: Builder, target: Target, results: int, cotangents: Sequence[Expr]
+) -> list[Expr]:
+    """The transpose of A times cotangents of the results, for the gradient of the filter."""
+    return _at_points(builder, target, matrices(results)[0].T, cotangents)
+
+
 def of_products(
     builder: Builder, target: Target, results: int, products: Sequence[Expr]
 ) -> list[Expr]:
     """A y: the output transform."""
-    a = matrices(results)[0].copy()
-    values = list(products)
+    return _from_points(builder, target, matrices(results)[0], products)
+
+
+def of_gradients(
+    builder: Builder, target: Target, results: int, products: Sequence[Expr]
+) -> list[Expr]:
+    """The transpose of G times products: the output transform of the gradient of the filter."""
+    return _from_points(builder, target, matrices(results)[1].T, products)
+
+
+def _from_points(
+    builder: Builder, target: Target, matrix: Array, products: Sequence[Expr]
+) -> list[Expr]:
+    """A matrix with a column for each point times a vector of values at the points."""
+    matrix, values = matrix.copy(), list(products)
     for i in range(1, len(values) - 1, 2):
         values[i], values[i + 1] = _butterfly(builder, values[i], values[i + 1])
-        a[:, i], a[:, i + 1] = (a[:, i] + a[:, i + 1]) / 2, (a[:, i] - a[:, i + 1]) / 2
-    return [_combined(builder, target, row, values) for row in a]
+        even, odd = matrix[:, i] + matrix[:, i + 1], matrix[:, i] - matrix[:, i + 1]
+        matrix[:, i], matrix[:, i + 1] = even / 2, odd / 2
+    return [_combined(builder, target, row, values) for row in matrix]
 
 
 def _butterfly(builder: Builder, one: Expr, other: Expr) -> tuple[Expr, Expr]:
