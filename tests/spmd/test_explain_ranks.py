@@ -55,6 +55,16 @@ def test_a_training_step_reduces_each_gradient_once(capsys: pytest.CaptureFixtur
     assert len(reduced) == 6  # the loss and the accuracy, too
 
 
+def test_a_rank_with_a_gpu_that_is_not_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(SPEC, "utf-8")
+    options = ["--mesh", "model=2", "--target", "cuda", "--arch", "sm_90a"]
+    assert status(["explain", str(path), *options]) == 0
+    assert "all_reduce over model" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -62,7 +72,7 @@ def test_a_training_step_reduces_each_gradient_once(capsys: pytest.CaptureFixtur
         (["--mesh", "rows=2"], "the model's mesh has no axis 'rows'"),
         (["--mesh", "model=2", "--link", "fast"], "'fast' is no link"),
         (["--link", "1GB/s,1us"], "--link goes with --mesh"),
-        (["--mesh", "model=2", "--target", "cuda", "--arch", "sm_90"], "cuda has no"),
+        (["--mesh", "model=2", "--triple", "aarch64-linux-gnu"], "cpu has no collectives"),
     ],
 )
 def test_mistakes(

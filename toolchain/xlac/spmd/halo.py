@@ -1,5 +1,6 @@
 """Convolutions and windows over an axis of which ranks have parts: each rank is sent the elements
-beyond its part that it reads, its halo, by its neighbours. And rolls, which move parts on.
+beyond its part that it reads, its halo, by its neighbours. And rolls, which move parts on, and
+reshapes that merge or split an axis into parts that begin elsewhere.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from xlac.ops.collective.exchanges import CollectivePermute
 from xlac.ops.numeric import identity
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.reduction.window import Window
-from xlac.spmd.mesh import AxisNames
+from xlac.spmd.assignment import Assignment
+from xlac.spmd.mesh import AxisNames, Mesh, Sharding
 from xlac.spmd.reshard import Local, Resharder
 from xlac.spmd.rules.reach import HaloAxis, HaloSpan
+from xlac.spmd.rules.rule import ShardingRule
 from xlac_sdk.dtypes import DType
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def with_halos(
         span = halo.span(resharder.mesh.parts(names))
         assert span is not None
         node = resharder.masked(value, halo.axis, "add")
-        node = _extended(node, halo, span, names, resharder, reason)
+        node = extended(node, halo.axis, span, names, resharder, reason)
         if combine != "add":
             node = _outside(node, halo, span, names, resharder, combine, value)
         value = replace(value, node=node, dirty=value.dirty - {halo.axis})
@@ -48,11 +51,11 @@ def with_halos(
     return replace(op, low=tuple(low), high=tuple(high)), value.node
 
 
-def _extended(
-    own: Node, halo: HaloAxis, span: HaloSpan, names: AxisNames, to: Resharder, reason: str
+def extended(
+    own: Node, axis: int, span: HaloSpan, names: AxisNames, to: Resharder, reason: str
 ) -> Node:
     """A part with what neighbours have of what a rank reads."""
-    axis, count, size = halo.axis, to.mesh.parts(names), own.shape[halo.axis]
+    count, size = to.mesh.parts(names), own.shape[axis]
     assert isinstance(size, int)
     pieces = [own]
 
@@ -60,12 +63,12 @@ def _extended(
         permute = CollectivePermute(to.mesh.axes, names, tuple(pairs))
         return to.collective(permute, build.cut(own, axis, start, stop), reason)
 
-    if span.left:
-        pairs = [(rank, rank + 1) for rank in range(count - 1)]
-        pieces.insert(0, sent(size - span.left, size, pairs))
-    if span.right:
-        pairs = [(rank + 1, rank) for rank in range(count - 1)]
-        pieces.append(sent(0, span.right, pairs))
+    for far, taken in enumerate(_pieces(span.left, size), 1):
+        pairs = [(rank, rank + far) for rank in range(count - far)]
+        pieces.insert(0, sent(size - taken, size, pairs))
+    for far, taken in enumerate(_pieces(span.right, size), 1):
+        pairs = [(rank + far, rank) for rank in range(count - far)]
+        pieces.append(sent(0, taken, pairs))
     whole = build.concat(pieces, axis) if len(pieces) > 1 else own
     begin = span.left + span.first
     if not span.later:
@@ -74,6 +77,11 @@ def _extended(
     starts[axis] = build.add(to.start(names, span.later), begin)
     sizes = (*whole.shape[:axis], span.taken, *whole.shape[axis + 1 :])
     return apply("dyn_slice", whole, *starts, sizes=sizes)
+
+
+def _pieces(wanted: int, size: int) -> list[int]:
+    """How much of some elements is the nearest part's, the next one's, and so on."""
+    return [min(size, wanted - start) for start in range(0, wanted, size)]
 
 
 def _outside(
@@ -119,3 +127,29 @@ def rolled(
     end = sent(build.cut(own, axis, size - within, size), ranks + 1)
     begin = sent(build.cut(own, axis, 0, size - within), ranks)
     return build.concat((end, begin), axis)
+
+
+def regrouped(own: Node, rule: ShardingRule, axes: Assignment, to: Resharder, reason: str) -> Node:
+    """What a reshape of one rank takes, from the rank's part of its operand. Axes that are merged
+    or split into other parts become one, of which neighbours exchange the elements by which parts
+    before and after differ.
+    """
+    runs = [(run, names) for f, run in rule.regroups.items() if (names := axes.get(f))]
+    for run, names in sorted(runs, key=lambda one: -one[0].start):
+        parts = to.mesh.parts(names)
+        if not run.even(parts):
+            sizes = (*own.shape[: run.start], run.own(parts), *own.shape[run.stop :])
+            line = apply("reshape", own, shape=sizes)
+            own = extended(line, run.start, run.span(parts), names, to, reason)
+    return own
+
+
+def unfit(rule: ShardingRule, sharding: Sharding, mesh: Mesh) -> str:
+    """Why axes that are merged or split are not divided as the operand is; empty where they are."""
+    for axis, factor in enumerate(rule.operands[0] if rule.regroups else ()):
+        parts = mesh.parts(sharding[axis])
+        run = None if factor is None else rule.regroups.get(factor)
+        if run and parts > 1 and not (run.fits(parts) or run.even(parts)):
+            what = f"{run.before} rows that become {run.after}"
+            return f": of {what}, {parts} ranks need more than their neighbours have"
+    return ""

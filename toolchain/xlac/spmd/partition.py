@@ -21,9 +21,10 @@ from xlac.ops.tensor.dynamic import DimSize
 from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.ops.tensor.reorder import Roll
+from xlac.ops.tensor.view import Reshape
 from xlac.spmd.assignment import Assignment, assigned, sharding_of
 from xlac.spmd.bodies import BodyRequest, LocalBody
-from xlac.spmd.halo import rolled, with_halos
+from xlac.spmd.halo import regrouped, rolled, unfit, with_halos
 from xlac.spmd.loops import LoopDivider
 from xlac.spmd.manual import inlined
 from xlac.spmd.merge_sums import merge_sums
@@ -215,8 +216,11 @@ class _Partitioner:
     def _local(self, node: Node, rule: ShardingRule, axes: Assignment) -> Node:
         """A node of one rank, with its parts of the operands."""
         what = describe(node.origin, node.op.mnemonic)
+        why = f"{what} needs its operand so"
+        if rule.regroups:
+            why += unfit(rule, self.value(node.inputs[0]).sharding, self.mesh)
         inputs = [
-            self._operand(self.value(i), rule, dims, axes, f"{what} needs its operand so")
+            self._operand(self.value(i), rule, dims, axes, why)
             for i, dims in zip(node.inputs, rule.operands, strict=True)
         ]
 
@@ -232,6 +236,9 @@ class _Partitioner:
             sharding = sharding_of(rule.operands[0], axes)
             x = self.resharder.to(self.value(node.inputs[0]), sharding, f"{what} needs it so")
             op, inputs[0] = with_halos(op, x, halos, self.resharder, f"{what} reads beyond a part")
+        if isinstance(op, Reshape):
+            reason = f"{what} merges or splits an axis into other parts"
+            inputs[0] = regrouped(inputs[0], rule, axes, self.resharder, reason)
         if isinstance(op, Roll):
             axis = op.axis % node.type.rank
             if names := sharding_of(rule.results[0], axes)[axis]:

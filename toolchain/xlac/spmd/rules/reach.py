@@ -1,10 +1,12 @@
-"""What convolutions and windows read beyond a part of an axis."""
+"""What convolutions, windows and reshapes read beyond a part of an axis."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from xlac.spmd.mesh import part_size
+
+NEIGHBOURS = 2  # on each side, from which a rank is sent elements of a reshape
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,45 @@ class HaloSpan:
     high: int
     left: int
     right: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegroupedAxes:
+    """The axes of x from `start` to `stop`, which a reshape merges or splits: `size` elements in
+    `before` rows, of which ranks have parts, become `after` rows, of which they are to have parts.
+    Where neither has equal parts, parts begin at different elements.
+    """
+
+    start: int
+    stop: int
+    size: int
+    before: int
+    after: int
+
+    def even(self, parts: int) -> bool:
+        """Whether parts begin at the same elements before and after."""
+        return self.own(parts) == self.wanted(parts)
+
+    def fits(self, parts: int) -> bool:
+        """Whether neighbours have all that a rank is to have, and it is less than what others have
+        altogether.
+        """
+        span, own = self.span(parts), self.own(parts)
+        near = max(span.left, span.right) <= NEIGHBOURS * own
+        return near and span.left + span.right < max(2, parts - 1) * own
+
+    def own(self, parts: int) -> int:
+        """The elements of a part before."""
+        return part_size(self.before, parts) * (self.size // self.before)
+
+    def wanted(self, parts: int) -> int:
+        """The elements of a part after."""
+        return part_size(self.after, parts) * (self.size // self.after)
+
+    def span(self, parts: int) -> HaloSpan:
+        """Which elements each of so many ranks takes; those that have nothing take anything."""
+        own, taken = self.own(parts), self.wanted(parts)
+        later = taken - own
+        begins = [rank * later for rank in range(parts) if rank * taken < self.size]
+        left, right = max(0, -min(begins)), max(0, max(begins) + taken - own)
+        return HaloSpan(0, later, taken, 0, 0, left, right)

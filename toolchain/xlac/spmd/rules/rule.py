@@ -17,7 +17,7 @@ from math import gcd
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
 from xlac.spmd.mesh import part_size
-from xlac.spmd.rules.reach import HaloAxis
+from xlac.spmd.rules.reach import HaloAxis, RegroupedAxes
 
 Factor = int
 Dims = tuple[Factor | None, ...]
@@ -37,7 +37,9 @@ class ShardingRule:
     its size, others into any, the last parts padded. `combine`: how partial results are combined,
     for factors that results lack. `rows`: axes of the first operand that is read or changed at
     indices, which `rows.py` makes those of a rank's part. `halos`: axes that are read beyond a
-    part, which `halo.py` brings from neighbours. `local` makes the operation of one rank.
+    part, which `halo.py` brings from neighbours. `regroups`: axes that a reshape merges or splits,
+    in parts that are not equal, of which neighbours exchange some. `local` makes the operation of
+    one rank.
     """
 
     operands: tuple[Dims, ...]
@@ -48,11 +50,14 @@ class ShardingRule:
     even: AbstractSet[Factor] = frozenset()
     rows: Mapping[int, Factor] = field(default_factory=dict)
     halos: Mapping[Factor, HaloAxis] = field(default_factory=dict)
+    regroups: Mapping[Factor, RegroupedAxes] = field(default_factory=dict)
 
     def fits(self, factor: Factor, parts: int) -> bool:
         """Whether a factor can be divided into so many parts."""
         if factor in self.halos and not self.halos[factor].fits(parts):
             return False
+        if factor in self.regroups and self.regroups[factor].fits(parts):
+            return True
         return factor not in self.even or self.sizes[factor] % parts == 0
 
 

@@ -12,6 +12,7 @@ from xlac.ops.tensor.leaf import Iota
 from xlac.ops.tensor.reorder import Roll
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac.spmd.mesh import part_size
+from xlac.spmd.rules.reach import RegroupedAxes
 from xlac.spmd.rules.rule import Dims, Factor, FactorNumbers, Parts, ShardingRule, cut, unchanged
 
 
@@ -51,19 +52,25 @@ def reshape(node: Node) -> ShardingRule:
     """Axes whose elements stay together: of a merged or a divided axis, the first of the parts."""
     op, factors, x = node.op, FactorNumbers(), node.inputs[0].type
     assert isinstance(op, Reshape)
-    before, after = _regrouped(x.shape, op.shape, factors)
+    regroups: dict[Factor, RegroupedAxes] = {}
+    before, after = _regrouped(x.shape, op.shape, factors, regroups)
 
     def local(parts: Parts) -> Reshape:
         return replace(op, shape=cut(op.shape, after, parts))
 
-    return ShardingRule((before,), (after,), factors.sizes, local, even=factors.even)
+    even = factors.even
+    return ShardingRule((before,), (after,), factors.sizes, local, even=even, regroups=regroups)
 
 
 def _regrouped(
-    before: Sequence[object], after: Sequence[object], factors: FactorNumbers
+    before: Sequence[object],
+    after: Sequence[object],
+    factors: FactorNumbers,
+    regroups: dict[Factor, RegroupedAxes],
 ) -> tuple[Dims, Dims]:
     """The factor of each axis before and after a reshape: the axes are cut into runs of equal
-    products, and the first axes of a run share a factor.
+    products, and the first axes of a run share a factor. Notes in `regroups` what a run merges or
+    splits.
     """
     olds: list[Factor | None] = [None] * len(before)
     news: list[Factor | None] = [None] * len(after)
@@ -87,6 +94,9 @@ def _regrouped(
                 left, old = left * int(str(before[old])), old + 1
             else:
                 right, new = right * int(str(after[new])), new + 1
+        first, then = int(str(before[run[0]])), int(str(after[run[1]]))
+        if factor is not None and first != then:
+            regroups[factor] = RegroupedAxes(run[0], old, left, first, then)
     return tuple(olds), tuple(news)
 
 
