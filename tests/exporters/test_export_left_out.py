@@ -15,7 +15,7 @@ from xlac.frontends.loader import load
 SPEC = """\
 xlac: 1
 model: parts
-mesh: {model: 2}
+mesh: {model: null}
 shard: {"*.weight": [model, null]}
 place: {a: cpu, "b*": [c, cpu]}
 inputs: {x: "f32[4, 8]"}

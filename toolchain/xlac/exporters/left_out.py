@@ -15,17 +15,21 @@ class LeftOutWarning(UserWarning):
     """Something of a model is not in the file that was written of it."""
 
 
-def warn_left_out(model: Model, format: str) -> None:
-    """Warns of targets of nodes, and of divisions among ranks, which a format does not have."""
-    for message in left_out(model, format):
+def warn_left_out(model: Model, format: str, divisions: bool = True) -> None:
+    """Warns of targets of nodes, which a format does not have, and with `divisions` of those among
+    ranks.
+    """
+    for message in left_out(model, format, divisions):
         warnings.warn(message, LeftOutWarning, stacklevel=3)
 
 
-def left_out(model: Model, format: str) -> Iterator[str]:
+def left_out(model: Model, format: str, divisions: bool) -> Iterator[str]:
     """A sentence for each kind of what is left out."""
     if model.place:
         said = [f"{one.pattern}: {'|'.join(one.targets)}" for one in model.place]
         yield f"{format} does not say where nodes are computed: place {_listed(said)} is left out"
+    if not divisions:
+        return
     nodes = sum(1 for _ in _shards(model.graph))
     said = list(model.ranks.params) if model.ranks is not None else []
     if said or nodes:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from xlac.exporters.left_out import warn_left_out
-from xlac.exporters.stablehlo import control, index, order, reductions, scalars, sums, views
+from xlac.exporters.stablehlo import control, index, order, reductions, scalars, shards, sums, views
 from xlac.exporters.stablehlo.literals import type_text
+from xlac.exporters.stablehlo.shardy import WrittenMesh, mesh_of
 from xlac.exporters.stablehlo.writer import StableHloWriter
 from xlac.exporters.unsaid import refuse
 from xlac.ir.dims import symbols
@@ -25,7 +26,7 @@ from xlac.support.whole_files import replacing
 WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 LONGEST = 200  # characters of a size that the importer reads
 # importing them registers the rules
-FAMILIES = (control, index, order, reductions, scalars, sums, views)
+FAMILIES = (control, index, order, reductions, scalars, shards, sums, views)
 
 
 def text(model: Model) -> str:
@@ -37,9 +38,10 @@ def write(
     model: Model, file: Path, progress: Callable[[int, int], None] | None = None
 ) -> list[Path]:
     """Writes the module, with one constant in memory at a time. `progress` gets the lines written
-    and the total. Warns of what is left out: LeftOutWarning.
+    and the total. Warns of what is left out, which is `place`, and what a mesh divides that has a
+    size left open: LeftOutWarning.
     """
-    warn_left_out(model, "StableHLO")
+    warn_left_out(model, "StableHLO", divisions=mesh_of(model) is None)
     parts = list(_parts(model))
     with replacing(file) as path, path.open("w", encoding="utf-8") as out:
         for number, line in enumerate(parts, 1):
@@ -57,7 +59,8 @@ def lines(model: Model) -> Iterator[str]:
 
 def _parts(model: Model) -> list[Any]:
     """The lines of the module, each as text or as a function that makes it."""
-    writer = StableHloWriter(lambda name: np.asarray(model.weights[name]))
+    mesh = mesh_of(model)
+    writer = StableHloWriter(lambda name: np.asarray(model.weights[name]), mesh)
     inputs = model.graph.inputs
     values: dict[Node, Any] = {}
     for node in inputs:
@@ -67,7 +70,9 @@ def _parts(model: Model) -> list[Any]:
         if node not in values:
             values[node] = writer.node(node, values)
     refuse(writer.problems, "XL7402", "StableHLO")
-    given = ", ".join(f"{values[n].name}: {type_text(n.type)} {{{_interface(n)}}}" for n in inputs)
+    given = ", ".join(
+        f"{values[n].name}: {type_text(n.type)} {{{_interface(n, mesh)}}}" for n in inputs
+    )
     results = [values[n] for n in model.graph.outputs.values()]
     result_types = ", ".join(
         f"{type_text(v.type)} {{jax.result_info = {quoted(name)}, xlac.name = {quoted(name)}}}"
@@ -75,7 +80,7 @@ def _parts(model: Model) -> list[Any]:
     )
     names, ends = ", ".join(v.name for v in results), ", ".join(type_text(v.type) for v in results)
     return [
-        f"module @{quoted(model.name)} {{",
+        f"module @{quoted(model.name)} {f'attributes {{{mesh.attribute}}} ' if mesh else ''}{{",
         f"  func.func public @main({given}) -> ({result_types}) {{",
         *writer.lines,
         f"    return {names} : {ends}" if results else "    return",
@@ -84,11 +89,14 @@ def _parts(model: Model) -> list[Any]:
     ]
 
 
-def _interface(node: Node) -> str:
-    """The attributes of an argument: its name, which tools of MLIR replace in the text, and its
-    sizes where some are open, with those to optimise for where a reader would choose others.
+def _interface(node: Node, mesh: WrittenMesh | None) -> str:
+    """The attributes of an argument: its name, which tools of MLIR replace in the text, how ranks
+    divide it, and its sizes where some are open, with those to optimise for where a reader would
+    choose others.
     """
     name, sizes = f"xlac.name = {quoted(param(node).name)}", [*map(str, node.shape)]
+    said = mesh.of_parameter(node) if mesh else ""
+    name = f"{name}, {said}" if said else name
     names = [s.name for size in node.shape for s in symbols(size)]
     if not names or not all(map(WORD.fullmatch, names)) or max(map(len, sizes)) > LONGEST:
         return name

@@ -14,6 +14,7 @@ import numpy as np
 from xlac.exporters.graph_writer import GraphWriter
 from xlac.exporters.spec.names import clean
 from xlac.exporters.stablehlo.literals import constant_text, type_text
+from xlac.exporters.stablehlo.shardy import WrittenMesh
 from xlac.exporters.stablehlo.sizes import WrittenSizes
 from xlac.ir.graph import Node, walk
 from xlac.ir.op import Array
@@ -54,8 +55,9 @@ def rule(*mnemonics: str) -> Callable[[Rule], Rule]:
 class StableHloWriter(GraphWriter[SsaValue]):
     """One function being written."""
 
-    def __init__(self, weights: Callable[[str], Array]) -> None:
+    def __init__(self, weights: Callable[[str], Array], mesh: WrittenMesh | None = None) -> None:
         super().__init__()
+        self.mesh = mesh
         self.lines: list[str | Callable[[], str]] = []
         self.indent = "    "
         self.weights = weights
@@ -117,8 +119,25 @@ class StableHloWriter(GraphWriter[SsaValue]):
         )
         return SsaValue(name, type)
 
+    def divided(self, value: SsaValue, axes: Sequence[Sequence[str]]) -> SsaValue:
+        """A value that is divided among ranks along these axes of the mesh, by an operation that
+        tools without Shardy's dialect read, too.
+        """
+        assert self.mesh is not None
+        name, type = self.fresh(self.hint or "sharding"), type_text(value.type)
+        self.lines.append(
+            f'{self.indent}{name} = "stablehlo.custom_call"({value.name}) <{{call_target_name = '
+            f'"Sharding"}}> {{{self.mesh.of_result(axes)}}} : ({type}) -> {type}'
+        )
+        return SsaValue(name, value.type)
+
     def weight(self, node: Node) -> SsaValue:
         """A learned tensor, whose text is made when it is written."""
+        value = self._weight(node)
+        said = self.mesh.params.get(param(node).name) if self.mesh else None
+        return self.divided(value, said.axes) if said else value
+
+    def _weight(self, node: Node) -> SsaValue:
         name, label, indent = param(node).name, self.fresh(node.name), self.indent
         self.lines.append(
             lambda: (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xlac.frontends.stablehlo.site import Built, OperationSite
 
 # looked for where a word begins, so that a long one is read once; spaces are single ones
-AXIS = re.compile(r'(?<![\w.\-])"?([\w.\-]+)"? ?= ?(\d+)(?!\w)')
+AXIS = re.compile(r'(?:"([^"]+)"|(?<![\w.\-])([\w.\-]+)) ?= ?(\d+)(?!\w)')
 MESH = re.compile(r"(?<![\w.\-])([\w.\-]+) ?= ?#sdy\.mesh< ?\[([^\]]*)\]")
 SHARDING = re.compile(r"@\"?([\w.\-]+)\"? ?, ?\[((?: ?\{[^{}]*\}(?:p\d+)? ?,?)*) ?\]")
 DEVICES = re.compile(r"device_ids ?= ?\[([^\]]*)\]")
@@ -33,7 +33,7 @@ Sharding = tuple[tuple[str, ...], ...]
 def mesh_axes(text: str) -> Axes:
     """The axes of `<["data"=2, "model"=4]>` and their sizes, in order."""
     listed = spaced(text).partition("[")[2].partition("]")[0]
-    return {name: int(size[: DIGITS + 1]) for name, size in AXIS.findall(listed)}
+    return {said or word: int(size[: DIGITS + 1]) for said, word, size in AXIS.findall(listed)}
 
 
 def spaced(text: str) -> str:
