@@ -38,14 +38,28 @@ class SaidSharding:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidPipeline:
+    """The mesh axis along which stages of a model are, the patterns of each stage's nodes (None: to
+    be found, `chunks` for each rank), and the schedule of training. And where this is said.
+    """
+
+    axis: str
+    stages: tuple[tuple[str, ...], ...] | None = None
+    chunks: int = 1
+    schedule: str = "1f1b"
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MeshSection:
-    """What a model says of ranks: the axes of their mesh (None: a size left open), and by name the
-    parameters that are divided.
+    """What a model says of ranks: the axes of their mesh (None: a size left open), by name the
+    parameters that are divided, and its stages.
     """
 
     mesh: Mapping[str, int | None]
     params: Mapping[str, SaidSharding] = field(default_factory=dict)
     rank: int | None = None  # of the model of one rank, whose mesh has its sizes
+    pipeline: SaidPipeline | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,14 +56,7 @@ class RankProgram:
         """This rank's parts of whole inputs. Raises SourceError for one of another type or shape;
         what is no input is returned as it is.
         """
-        return {name: self._part(name, given) for name, given in inputs.items()}
-
-    def _part(self, name: str, given: Any) -> Any:
-        if name not in self.inputs:
-            return given
-        type, sharding = self.inputs[name], self.plan.inputs[name]
-        array = as_input(name, type.dtype, type.shape, given)
-        return np.asarray(part_of(array, self.plan.mesh, self.rank, sharding), order="C")
+        return dict(inputs) | parts_of_inputs(inputs, self.inputs, self.plan, self.rank)
 
     def whole_output(self, name: str, parts: Mapping[int, Array]) -> Array:
         """An output from the parts of ranks, by number."""
@@ -73,6 +66,21 @@ class RankProgram:
     def divided(self, name: str) -> bool:
         """Whether ranks hold different parts of an output."""
         return any(self.plan.outputs[name])
+
+
+def parts_of_inputs(
+    given: Mapping[str, Any], types: Mapping[str, Type], plan: Partitioned, rank: int
+) -> dict[str, Array]:
+    """A rank's parts of whole inputs, of the whole's types. Raises SourceError for one of another
+    type or shape; what is no input is left out.
+    """
+    parts = {}
+    for name, type in types.items():
+        if name in given and name in plan.inputs:
+            array = as_input(name, type.dtype, type.shape, given[name])
+            part = part_of(array, plan.mesh, rank, plan.inputs[name])
+            parts[name] = np.asarray(part, order="C")
+    return parts
 
 
 def rank_program(

@@ -1,4 +1,4 @@
-"""Reads the sections `mesh` and `shard`, and checks `shard` nodes against the mesh."""
+"""Reads the sections `mesh`, `shard` and `pipeline`, and checks `shard` nodes against the mesh."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from xlac.ir.graph import Graph, Node
-from xlac.model import MeshSection, SaidSharding
+from xlac.ir.paths import fits
+from xlac.model import MeshSection, SaidPipeline, SaidSharding
 from xlac.ops.collective.shard import Shard, named
 from xlac.spec.report import Place, Report, nearest
 from xlac.spec.schema.document import Merged
@@ -43,7 +44,31 @@ def read_sharding(
         span = node.origin.span if node.origin else None
         for name in _unknown(map(named, node.op.axes), mesh):
             _report_unknown(name, mesh, span, report)
-    return MeshSection(mesh, said) if mesh else None
+    pipeline = _pipeline(merged, graph, mesh, report)
+    return MeshSection(mesh, said, pipeline=pipeline) if mesh else None
+
+
+def _pipeline(
+    merged: Merged, graph: Graph, mesh: Mapping[str, Any], report: Report
+) -> SaidPipeline | None:
+    """The stages of the model; patterns must name nodes."""
+    if merged.pipeline is None:
+        return None
+    spec, place = merged.pipeline.spec, merged.pipeline.place
+    if spec.axis not in mesh:
+        _report_unknown(spec.axis, mesh, place.at("axis").span, report)
+    if spec.stages is not None and spec.chunks > 1:
+        problem = "chunks are for stages that are found; these are given"
+        report.add("XL7840", problem, place.at("chunks").key, "leave chunks out")
+    paths = list(dict.fromkeys(n.name for n in graph.nodes() if n.name))
+    for number, patterns in enumerate(spec.stages or ()):
+        for pattern in patterns:
+            if not report.broken and not any(fits(path, pattern) for path in paths):
+                problem = f"no node is called {pattern!r}"
+                at = place.at("stages", number).span
+                report.add("XL7840", problem, at, nearest(pattern, paths))
+    stages = None if spec.stages is None else tuple(map(tuple, spec.stages))
+    return SaidPipeline(spec.axis, stages, spec.chunks, spec.schedule, place.key)
 
 
 def _shards(graph: Graph) -> Iterator[Node]:

@@ -4,7 +4,7 @@ else copied from one program to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -58,6 +58,15 @@ class TrainingPrograms:
     def here(self) -> Communicator | None:
         """The ranks of programs on a mesh."""
         return None
+
+    def calls(
+        self, needed: Iterable[tuple[str, Mapping[str, Any]]]
+    ) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """Calls models in order, each as `called`: the micro-batches of a step, or of an
+        evaluation.
+        """
+        for kind, arrays in needed:
+            yield self.called(kind, arrays)
 
     def called(self, kind: str, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
         """Calls a model: its outputs by name, and its open sizes. `arrays` may hold inputs of other

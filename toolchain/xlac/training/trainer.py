@@ -28,7 +28,7 @@ from xlac.training.loop.steps import Totals, added, finite_only, is_finite, mean
 from xlac.training.micro_batches import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.ranks.division import RankTraining
-from xlac.training.ranks.programs import programs_of
+from xlac.training.ranks.pipeline import programs_of
 from xlac.training.settings import ENDLESS, NO_LENGTH, rate_of, settings
 from xlac.training.state import LENGTH, SCALE, STEP
 from xlac.training.step import FINITE, LOSS_SCALE, Metric
@@ -158,14 +158,11 @@ class Trainer(SavedState, FactorFiles):
         if self._mid_step:
             self.restore(self.state())
         needed = calls(self._passes, self._micro_batches.parts(arrays))
-        *before, last = needed
         totals: Totals = {}
-        self._mid_step = bool(before)
-        for one in before:
-            totals = added(totals, self._totals(*self._programs.called(*one)))
-        outputs, sizes = self._programs.called(*last)
+        self._mid_step = len(needed) > 1
+        for outputs, sizes in self._programs.calls(needed):
+            totals = added(totals, self._totals(outputs, sizes))
         self._mid_step = False
-        totals = added(totals, self._totals(outputs, sizes))
         totals = {name: totals[name] for name in self.metrics}
         scale = float(outputs[LOSS_SCALE]) if LOSS_SCALE in outputs else None
         if not outputs[FINITE]:
@@ -180,8 +177,9 @@ class Trainer(SavedState, FactorFiles):
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:
         """`evaluate`, with sums and counts in place of means."""
         totals: Totals = {}
-        for part in self._micro_batches.parts(arrays):
-            totals = added(totals, self._totals(*self._programs.called("evaluate", part)))
+        needed = [("evaluate", part) for part in self._micro_batches.parts(arrays)]
+        for outputs, sizes in self._programs.calls(needed):
+            totals = added(totals, self._totals(outputs, sizes))
         return totals
 
     @property

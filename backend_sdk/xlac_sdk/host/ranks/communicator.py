@@ -58,8 +58,20 @@ class PreparedExchange:
     name: str
 
 
+class PendingMessage(Protocol):
+    """A message between two ranks that is under way."""
+
+    def done(self) -> bool:
+        """Whether its memory may be used, without waiting."""
+
+    def over(self) -> None:
+        """Waits until its memory may be used; the last call."""
+
+
 class Communicator(Protocol):
-    """The ranks of this run. But for `table`, every rank calls the same functions in one order."""
+    """The ranks of this run. But for `table`, `send` and `receive`, every rank calls the same
+    functions in one order.
+    """
 
     rank: int
     size: int
@@ -97,6 +109,21 @@ class Communicator(Protocol):
 
     def fail(self, name: str, problem: str) -> NoReturn:
         """Ends all ranks, with a message: a collective has failed."""
+
+    def groups(self, members: Sequence[tuple[int, ...]]) -> None:
+        """Makes this rank's groups, before tables that use them; every rank calls it with as many,
+        its own of each kind. So ranks may have programs with other exchanges than one another.
+        """
+
+    def send(self, block: Array, rank: int, tag: int, what: str) -> PendingMessage:
+        """Begins to send bytes (u8, contiguous, which stay as they are until it is over) to a rank.
+        `what` says in messages what is waited for.
+        """
+
+    def receive(self, block: Array, rank: int, tag: int, what: str) -> PendingMessage:
+        """Begins to receive bytes that a rank sends with the same tag, which nothing else under way
+        between the two has.
+        """
 
 
 _current: ContextVar[Communicator | None] = ContextVar("communicator", default=None)

@@ -354,6 +354,49 @@ void xlac_mpi_gather(const void *bytes, int32_t count, void *all) {
     leave();
 }
 
+/* A message between two ranks, for the host: bytes to one or from one, in pieces that are under way
+   until xlac_mpi_over. */
+enum { PIECE = 1 << 30 };
+
+typedef struct {
+    int pieces;
+    MPI_Request requests[];
+} message;
+
+int64_t xlac_mpi_message(char *bytes, int64_t count, int32_t rank, int32_t tag, int32_t sends, const char *what) {
+    const int pieces = (int)((count + PIECE - 1) / PIECE);
+    message *one = malloc(sizeof *one + (size_t)pieces * sizeof *one->requests);
+    one->pieces = pieces;
+    take();
+    for (int i = 0; i < pieces; i++) {
+        const int64_t begin = (int64_t)i * PIECE, left = count - begin;
+        const int size = (int)(left < PIECE ? left : PIECE);
+        check(sends ? MPI_Isend(bytes + begin, size, MPI_BYTE, rank, tag, MPI_COMM_WORLD, &one->requests[i])
+                    : MPI_Irecv(bytes + begin, size, MPI_BYTE, rank, tag, MPI_COMM_WORLD, &one->requests[i]),
+              what);
+    }
+    leave();
+    return (int64_t)(intptr_t)one;
+}
+
+/* Whether the memory of a message may be used. */
+int xlac_mpi_done(int64_t under_way, const char *what) {
+    message *one = (message *)(intptr_t)under_way;
+    int met = 0;
+    take();
+    check(MPI_Testall(one->pieces, one->requests, &met, MPI_STATUSES_IGNORE), what);
+    leave();
+    return met;
+}
+
+void xlac_mpi_over(int64_t under_way, const char *what) {
+    message *one = (message *)(intptr_t)under_way;
+    take();
+    wait_for(one->pieces, one->requests, A_COLLECTIVE, what);
+    leave();
+    free(one);
+}
+
 /* Whether all ranks call this within some seconds; where not, only xlac_mpi_abort may follow. */
 int xlac_mpi_meet(double seconds) {
     static MPI_Request request;

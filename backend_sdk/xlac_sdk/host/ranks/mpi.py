@@ -89,6 +89,7 @@ class MpiRank:
         self._closing: list[Callable[[], None]] = []
         functions.xlac_mpi_group.restype = ctypes.c_int64
         functions.xlac_mpi_table.restype = ctypes.c_void_p
+        functions.xlac_mpi_message.restype = ctypes.c_int64
 
     def close(self) -> None:
         """Ends MPI, once all ranks are done."""
@@ -117,7 +118,7 @@ class MpiRank:
                 problem = f"collective '{one.name}' has {max(one.sent, one.received):,} elements"
                 raise UnsupportedError(Diagnostic("XL7806", f"{problem}; MPI sends 2^31 - 1"))
         table = MpiTable(self._functions, prepared)
-        self.when_settled(lambda: table.settle(self._group))
+        self.when_settled(lambda: table.settle(lambda one: self._group(one.members, one.own)))
         return table
 
     def settle(self) -> None:
@@ -136,12 +137,12 @@ class MpiRank:
         """Has `close` do something before it ends MPI, the last that was asked for first."""
         self._closing.append(work)
 
-    def _group(self, one: PreparedExchange) -> int:
+    def _group(self, members: tuple[int, ...], own: int) -> int:
         """The communicator of a group; all ranks make theirs in the same order."""
-        if one.members not in self._groups:
-            group = self._functions.xlac_mpi_group(min(one.members), one.own)
-            self._groups[one.members] = int(group)
-        return self._groups[one.members]
+        if members not in self._groups:
+            group = self._functions.xlac_mpi_group(min(members), own)
+            self._groups[members] = int(group)
+        return self._groups[members]
 
     def broadcast(self, data: bytes, what: str = "a message of rank 0") -> bytes:
         """What rank 0 gives, on every rank; `what` says in messages for what they wait."""
@@ -185,6 +186,21 @@ class MpiRank:
         print(text, file=sys.stderr, flush=True)
         self.abort(FAILED)
         raise AssertionError("MPI_Abort returned")
+
+    def groups(self, members: Sequence[tuple[int, ...]]) -> None:
+        """Makes this rank's groups, before tables that use them; every rank calls it with as many,
+        its own of each kind.
+        """
+        for one in members:
+            self._group(one, one.index(self.rank))
+
+    def send(self, block: Array, rank: int, tag: int, what: str) -> MpiMessage:
+        """Begins to send bytes to a rank."""
+        return MpiMessage(self._functions, block, rank, tag, True, what)
+
+    def receive(self, block: Array, rank: int, tag: int, what: str) -> MpiMessage:
+        """Begins to receive bytes that a rank sends."""
+        return MpiMessage(self._functions, block, rank, tag, False, what)
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
@@ -238,6 +254,33 @@ class MpiTable:
 
     def __del__(self) -> None:
         self._functions.xlac_mpi_free(ctypes.c_void_p(self.address))
+
+
+class MpiMessage:
+    """A message between two ranks that is under way, and whose memory it keeps until it is over."""
+
+    def __init__(
+        self, functions: Any, block: Array, rank: int, tag: int, sends: bool, what: str
+    ) -> None:
+        self._functions, self._block, self._what = functions, block, what.encode()
+        self._message = int(
+            functions.xlac_mpi_message(
+                ctypes.c_void_p(block.ctypes.data),
+                ctypes.c_int64(block.size),
+                ctypes.c_int32(rank),
+                ctypes.c_int32(tag),
+                ctypes.c_int32(sends),
+                self._what,
+            )
+        )
+
+    def done(self) -> bool:
+        """Whether its memory may be used, without waiting."""
+        return bool(self._functions.xlac_mpi_done(ctypes.c_int64(self._message), self._what))
+
+    def over(self) -> None:
+        """Waits until its memory may be used; the last call."""
+        self._functions.xlac_mpi_over(ctypes.c_int64(self._message), self._what)
 
 
 def _type(dtype: DType) -> int:

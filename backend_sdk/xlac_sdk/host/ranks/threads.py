@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from threading import Barrier, BrokenBarrierError, Thread
+from dataclasses import dataclass
+from threading import Barrier, BrokenBarrierError, Condition, Thread
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -14,6 +16,8 @@ from xlac_sdk.dtypes import Array
 from xlac_sdk.host.ranks.communicator import DONE, START, ExchangeTable, PreparedExchange, using
 
 Result = TypeVar("Result")
+
+TIMEOUT = 600  # seconds: a busy machine compiles long
 
 TOGETHER: dict[str, Callable[..., Any]] = {
     "add": np.add.reduce,
@@ -48,7 +52,27 @@ class ThreadRanks:
     def __init__(self, size: int) -> None:
         self.size = size
         self.board: list[Array | None] = [None] * size
-        self.barrier = Barrier(size, timeout=600)  # seconds: a busy machine compiles long
+        self.barrier = Barrier(size, timeout=TIMEOUT)
+        self.lock = Condition()
+        self.boards: dict[tuple[int, ...], tuple[list[Array | None], Barrier]] = {}
+        # by source, target and tag
+        self.sent: defaultdict[tuple[int, int, int], deque[Array]] = defaultdict(deque)
+
+    def board_of(self, members: tuple[int, ...]) -> tuple[list[Array | None], Barrier]:
+        """The board of a group of ranks."""
+        with self.lock:
+            if members not in self.boards:
+                barrier = Barrier(len(members), timeout=TIMEOUT)
+                self.boards[members] = ([None] * len(members), barrier)
+            return self.boards[members]
+
+    def abort(self) -> None:
+        """Ends the waiting of all ranks."""
+        with self.lock:
+            self.barrier.abort()
+            for _, barrier in self.boards.values():
+                barrier.abort()
+            self.lock.notify_all()
 
 
 class ThreadRank:
@@ -111,12 +135,62 @@ class ThreadRank:
 
     def exchanged(self, array: Array) -> list[Array]:
         """What every rank gives, in order."""
-        ranks = self.ranks
-        ranks.board[self.rank] = array
-        ranks.barrier.wait()
-        every = [part for part in ranks.board if part is not None]
-        ranks.barrier.wait()
+        return self._exchanged(array, self.rank, self.ranks.board, self.ranks.barrier)
+
+    def exchanged_among(self, array: Array, members: tuple[int, ...], own: int) -> list[Array]:
+        """What every rank of a group gives, in the order of the group."""
+        if len(members) == self.size and members == tuple(range(self.size)):
+            return self.exchanged(array)
+        return self._exchanged(array, own, *self.ranks.board_of(members))
+
+    def _exchanged(
+        self, array: Array, own: int, board: list[Array | None], barrier: Barrier
+    ) -> list[Array]:
+        board[own] = array
+        barrier.wait()
+        every = [part for part in board if part is not None]
+        barrier.wait()
         return every
+
+    def groups(self, members: Sequence[tuple[int, ...]]) -> None:
+        """Nothing: groups are made where they are needed."""
+
+    def send(self, block: Array, rank: int, tag: int, what: str) -> ThreadMessage:
+        """Puts a copy where the other rank finds it."""
+        with self.ranks.lock:
+            self.ranks.sent[self.rank, rank, tag].append(block.copy())
+            self.ranks.lock.notify_all()
+        return ThreadMessage(self.ranks)
+
+    def receive(self, block: Array, rank: int, tag: int, what: str) -> ThreadMessage:
+        """Waits in `over`."""
+        return ThreadMessage(self.ranks, (rank, self.rank, tag), block)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadMessage:
+    """A message that was sent; or one to be received, by its source, target and tag."""
+
+    ranks: ThreadRanks
+    key: tuple[int, int, int] | None = None
+    block: Array | None = None
+
+    def done(self) -> bool:
+        """Whether it was sent; what is received is waited for."""
+        return self.key is None
+
+    def over(self) -> None:
+        """Waits for a message that is to be received. Raises BrokenBarrierError where a rank has
+        ended.
+        """
+        if self.key is None or self.block is None:
+            return
+        ranks, key = self.ranks, self.key
+        with ranks.lock:
+            ranks.lock.wait_for(lambda: ranks.sent[key] or ranks.barrier.broken, TIMEOUT)
+            if not ranks.sent[key]:
+                raise BrokenBarrierError
+            self.block[:] = ranks.sent[key].popleft()
 
 
 class ThreadTable:
@@ -129,8 +203,9 @@ class ThreadTable:
 
     def _start(self, table: int, number: int, source: int, target: int) -> None:
         one = self.prepared[number]
-        every = self.rank.exchanged(_array(source, one, one.sent).copy())
-        _array(target, one, one.received)[:] = received(one, [every[m] for m in one.members])
+        own = _array(source, one, one.sent).copy()
+        every = self.rank.exchanged_among(own, one.members, one.own)
+        _array(target, one, one.received)[:] = received(one, every)
 
     def _done(self, table: int, number: int) -> None:
         """Nothing: it has arrived."""
@@ -158,7 +233,7 @@ def together(size: int, run: Callable[[ThreadRank], Result]) -> list[Result]:
                 own.close()
         except BaseException as error:
             errors[rank] = error
-            ranks.barrier.abort()
+            ranks.abort()
 
     threads = [Thread(target=one, args=(rank,)) for rank in range(size)]
     for thread in threads:

@@ -12,7 +12,7 @@ from xlac.exporters.spec.places import places
 from xlac.exporters.spec.section import Book, Keep, Section
 from xlac.ir.dims import UNBOUNDED, Sym, Symbol, symbols
 from xlac.ir.graph import Node
-from xlac.model import Model
+from xlac.model import Model, SaidPipeline
 from xlac.ops.tensor.leaf import Param, param
 from xlac.passes.specialize import substituted
 from xlac.spec.text.write import flow, scalar, type_text
@@ -120,7 +120,19 @@ def _ranks(model: Model, names: Mapping[Node, str]) -> list[str]:
     for name, sharding in said.items():
         axes = [None if not a else a[0] if len(a) == 1 else list(a) for a in sharding.axes]
         lines.append(f"  {scalar(name)}: {flow(axes)}")
-    return lines
+    return [*lines, *_pipeline(model.ranks.pipeline)]
+
+
+def _pipeline(said: SaidPipeline | None) -> list[str]:
+    """The stages of the model."""
+    if said is None:
+        return []
+    lines = ["pipeline:", f"  axis: {scalar(said.axis)}"]
+    if said.stages is not None:
+        lines += ["  stages:", *(f"    - {flow(list(patterns))}" for patterns in said.stages)]
+    elif said.chunks > 1:
+        lines.append(f"  chunks: {said.chunks}")
+    return [*lines, f"  schedule: {scalar(said.schedule)}"]
 
 
 def sized(model: Model) -> Model:

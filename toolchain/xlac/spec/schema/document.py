@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from xlac.spec.report import Place, Report
-from xlac.spec.schema import interface, schema, strict, training
+from xlac.spec.schema import interface, pipelining, schema, strict, training
 from xlac.spec.schema.fields import shown
 from xlac.spec.schema.messages import explain
 from xlac.spec.text.tree import Path_, Source
@@ -55,6 +55,7 @@ class Merged:
     shard: dict[str, SpecEntry[list[Any]]] = field(default_factory=dict)
     place: dict[str, SpecEntry[tuple[str, ...]]] = field(default_factory=dict)
     weights: SpecEntry[Any] | None = None
+    pipeline: SpecEntry[pipelining.PipelineSpec] | None = None
     train: SpecEntry[training.TrainSpec] | None = None
     optimizers: dict[str, SpecEntry[training.OptimizerSpec]] = field(default_factory=dict)
     rates: dict[str, SpecEntry[training.RateSpec]] = field(default_factory=dict)
@@ -153,7 +154,7 @@ def _merge(
         _add(merged.outputs, "outputs", outputs, place.at("outputs"), report)
     if outputs is not None and merged.outputs_place is None:
         merged.outputs_place = place.at("outputs")
-    for single in ("weights", "train"):
+    for single in ("weights", "pipeline", "train"):
         if (spec := getattr(document, single)) is not None:
             if (other := getattr(merged, single)) is not None:
                 report.add(

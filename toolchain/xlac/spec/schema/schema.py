@@ -27,6 +27,7 @@ from xlac.spec.schema.fields import (
 )
 from xlac.spec.schema.interface import DimLike, InputLike, StateSpec
 from xlac.spec.schema.kernels import KernelLike, ToleranceLike
+from xlac.spec.schema.pipelining import PIPELINE, PipelineSpec
 from xlac.spec.schema.placement import PLACE, PlaceLike
 from xlac.spec.schema.sharding import MESH, SHARD, MeshLike, ShardLike
 from xlac.spec.schema.strict import Strict
@@ -281,6 +282,7 @@ class Document(Strict):
     )
     mesh: MeshLike = MESH
     shard: ShardLike = SHARD
+    pipeline: PipelineSpec | None = PIPELINE
     place: PlaceLike = PLACE
     train: TrainSpec | None = Field(default=None, description="training of the same model")
     optimizers: dict[Name, OptimizerSpec] = Field(default={}, description="optimizers of your own")

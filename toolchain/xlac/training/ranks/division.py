@@ -69,7 +69,8 @@ class TrainingDivision:
         }
         said = step.ranks.params if step.ranks is not None else {}
         fixed = {name: SaidSharding(axes) for name, axes in shardings.items()}
-        section = MeshSection(dict(mesh.axes), {**said, **fixed})
+        stages = step.ranks.pipeline if step.ranks is not None else None
+        section = MeshSection(dict(mesh.axes), {**said, **fixed}, pipeline=stages)
         return TrainingDivision(mesh, section, shardings, gathering)
 
     def of_entry(self, model: Model) -> Model:
@@ -98,7 +99,8 @@ def _asked(
     """
     parts = mesh.sizes.get(DATA, 1)
     sizes = {name: _multiple(symbol, parts) for name, symbol in step.dims.items()}
-    _, plan = of_rank(specialized(step, sizes), mesh, rank, target)
+    idle = step.ranks is not None and step.ranks.pipeline is not None  # stages divide nothing
+    _, plan = of_rank(specialized(step, sizes), mesh, rank, target, idle)
     return {name: plan.inputs[name] for name in names}
 
 

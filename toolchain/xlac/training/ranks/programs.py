@@ -4,7 +4,7 @@ its parts of those state tensors that are divided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -49,7 +49,7 @@ class RankTrainingPrograms(TrainingPrograms):
         self._ranks = _communicator(self._mesh)
         self._backend = backend_of(self._ranks, target)
         self._facts = self._backend.target_for(chosen.request)
-        self._lowering = {
+        self._lowering: dict[str, Any] = {
             "pipeline": Pipeline.asked(chosen.passes),
             "wanted": document.read(chosen.schedules),
             "every": False,
@@ -132,27 +132,19 @@ class RankTrainingPrograms(TrainingPrograms):
         """A whole array, on every rank, from the part of each."""
         if not any(sharding):
             return part
+        return self._assembled(part, sharding, shape, range(self._mesh.ranks))
+
+    def _assembled(
+        self, part: Array, sharding: Sharding, shape: tuple[int, ...], ranks: Iterable[int]
+    ) -> Array:
+        """A whole array, on every rank, from the parts of some."""
         parts = self._ranks.gather(part)
         if parts is None:
             told = np.frombuffer(self._ranks.broadcast(b""), np.uint8)
             return told.view(part.dtype).reshape(shape).copy()
-        whole = assembled(dict(enumerate(parts)), self._mesh, sharding, shape)
+        whole = assembled({rank: parts[rank] for rank in ranks}, self._mesh, sharding, shape)
         self._ranks.broadcast(whole.tobytes())
         return whole
-
-
-def programs_of(
-    models: Mapping[str, Model],
-    options: Mapping[str, Any],
-    tell: Callable[[str], object] | None,
-    among: RankTraining | None,
-) -> TrainingPrograms:
-    """The programs of training in one process, or on a rank of a mesh. Raises SourceError, and
-    UnsupportedError where there are not as many ranks as the mesh has.
-    """
-    if among is None:
-        return TrainingPrograms(models, options, tell)
-    return RankTrainingPrograms(models, options, among)
 
 
 def _checked(options: Mapping[str, Any]) -> tuple[str, CompileOptions]:

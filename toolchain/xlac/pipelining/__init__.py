@@ -1,0 +1,1 @@
+"""A model whose stages are on different ranks, and its micro-batches: docs/DISTRIBUTED.md."""
