@@ -127,6 +127,9 @@ class Target:
     functions: bool = False
     vectorizes: bool = False  # whether the compiler of the text vectorizes counted loops
     size: bool = False  # optimise for code size
+    # of one copy of an operand, or a product that an update follows: above this, slower kernels
+    # that need no such array are chosen. 0: any number
+    temporary_bytes: int = 0
     facts: str = field(default="", compare=True)  # what else identifies the machine, for cache keys
     # bytes of the widest load or store of one GPU thread, which limits vectors in GPU kernels
     access_bytes: int = 0

@@ -4,7 +4,8 @@
 
 The limit leaves `share` of the arena, which is all that a step takes beyond weights, what the
 optimizer keeps, inputs and outputs. Where that cannot be met, the message says what bounds it. Two
-processes of one thread take turns; the losses of three steps are compared to the bit.
+processes of one thread take turns; the losses of three steps are compared to the bit, or, where
+loops keep fewer carries, up to rounding.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pair import step_bursts, turns
 from step_rows import ROWS
 
@@ -39,12 +41,14 @@ def step_program(row: str, limit: int | None) -> Any:
     return lower(specialized(graphs.step), find("cpu").target(Request()), memory=memory).program
 
 
-def compared(row: str, limit: int, bursts: int, seconds: float) -> float:
-    """The processor time of a step within a limit over that without."""
+def compared(row: str, limit: int, bursts: int, seconds: float, exact: bool) -> float:
+    """The processor time of a step within a limit over that without. The losses must be equal, or
+    near where sums are in another order.
+    """
     env = os.environ | {"OMP_NUM_THREADS": "1", "XLAC_CACHE": "off"}
     commands = [[sys.executable, __file__, row, "--contender", str(one)] for one in (0, limit)]
     losses, figures = turns(commands, env, bursts, seconds)
-    assert losses[0] == losses[1], losses
+    np.testing.assert_allclose(losses[0], losses[1], rtol=0 if exact else 1e-5)
     free, limited = map(min, zip(*figures, strict=True))
     return limited / free
 
@@ -67,8 +71,11 @@ def table_row(row: str, share: float, bursts: int, seconds: float) -> str:
         where = said.message.partition("while '")[2].partition("'")[0]
         return f"{first} | {saved / arena:.2f} at least | | | {where} |"
     part = program.arena_bytes / arena
-    factor = program.facts.get("recomputed", {"factor": 1.0})["factor"]
-    return f"{first} | {part:.2f} | {factor:.2f} | {compared(row, limit, bursts, seconds):.2f} | |"
+    again = program.facts.get("recomputed", {"factor": 1.0})
+    exact = not again.get("carries")
+    time = compared(row, limit, bursts, seconds, exact)
+    note = "" if exact else "sums in another order"
+    return f"{first} | {part:.2f} | {again['factor']:.2f} | {time:.2f} | {note} |"
 
 
 def main() -> None:

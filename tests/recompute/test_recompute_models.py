@@ -15,6 +15,7 @@ from xlac.driver import Lowered, lower, specialized
 from xlac.memory.limit import MemoryLimit, needed
 from xlac.spec.load import load_training
 from xlac.training.program import graphs_of
+from xlac.training.reports.memory_report import cost
 from xlac.training.trainer import Trainer
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.verify import verify_program
@@ -141,3 +142,25 @@ def test_the_same_plan_each_time(tmp_path: Path) -> None:
     assert first.program.facts == second.program.facts
     assert [g.reason for g in first.partition.groups] == [g.reason for g in second.partition.groups]
     assert [s.offset for s in first.program.slots] == [s.offset for s in second.program.slots]
+
+
+WIDE = MLP.replace("units=24", "units=256").replace("f32[batch, 12]", "f32[batch, 256]")
+
+
+def test_half_of_an_arena_that_one_gradient_fills(tmp_path: Path) -> None:
+    """Where no recomputation helps, kernels take less memory, and the results are the same."""
+    free = step(WIDE, tmp_path, 64)
+    limit = limited_to(free, 0.5)
+    limited = step(WIDE, tmp_path, 64, limit)
+    assert needed(limited.program, True) <= limit
+    again = limited.program.facts["recomputed"]
+    assert 0 < again["temporaries"] < free.program.arena_bytes // 8 + 1
+    assert "kernels make no array above" in cost(again)
+
+    unbound, bound = (Trainer(tmp_path / "m.yaml", max_memory=m) for m in (None, limit))
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        given = {"x": rng.normal(size=(64, 256)).astype("f4"), "y": rng.integers(0, 3, 64)}
+        assert unbound.step(**given) == bound.step(**given)
+    for tensor, kept in unbound.state().items():
+        np.testing.assert_array_equal(bound.state()[tensor], kept, err_msg=tensor)

@@ -37,6 +37,7 @@ from xlac.program_variants import Variant, merged
 from xlac.recompute.fewer_carries import explained, with_fewer_carries
 from xlac.recompute.fit import fit_memory
 from xlac.recompute.program_planner import ProgramPlanner
+from xlac.recompute.smaller_temporaries import noted, with_smaller_temporaries
 from xlac.runtime.built import built
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.in_stages import CompiledInStages, callable_of
@@ -56,8 +57,8 @@ TUNING = "xlac.debug.tune.python_api"  # imported where a model is to be tuned
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A program and what it was made from: what `explain`, `inspect` and `build` show. The groups
-    of `partition` are those of `fused` in the order in which they run.
+    """A program and what it was made from. The groups of `partition` are those of `fused` in the
+    order in which they run.
     """
 
     model: Model
@@ -143,9 +144,8 @@ def compiled_in_stages(model: Model, target: str, options: CompileOptions) -> Co
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:
     """The model with its open sizes fixed, to the given values or else to their `opt`."""
-    return fixed(
-        model, {name: (sizes or {}).get(name, symbol.opt) for name, symbol in model.dims.items()}
-    )
+    given = sizes or {}
+    return fixed(model, {name: given.get(name, symbol.opt) for name, symbol in model.dims.items()})
 
 
 def lower(
@@ -169,36 +169,31 @@ def lower(
     Open sizes are read at every call (see `unfixed`); for the sizes of each of `variants` the
     program has steps of its own. `pipeline`, `verify_each`, `observers` and `trace` are passed to
     `optimize`; variants are optimised without the last two. Without `fuse` every node gets a kernel
-    of its own, for comparison with fused programs. Without `loop_kernels` (or `fuse`) loops of
-    small bodies stay host steps. With `int8` the weights of contractions are quantised to 8-bit
-    integers, listed in `Lowered.quantised`. `wanted` are schedules by group; with `every`, one for
-    a group that does not exist is an error. A program that takes more than `memory` is planned
-    again with its groups reordered and some of them recomputed; raises LimitError where that does
-    not suffice.
+    of its own. Without `loop_kernels` (or `fuse`) loops of small bodies stay host steps. With
+    `int8` the weights of contractions are quantised to 8-bit integers, listed in
+    `Lowered.quantised`. `wanted` are schedules by group; with `every`, one for a group that does
+    not exist is an error. Raises LimitError for a program that takes more than `memory` however it
+    is planned (`recompute`).
     """
     check_one_target(model, target.name)
     chosen = checked(variants, model.dims)
     facts = permitted(replace(target, fast=model.precision == "fast"), model.precision)
-    facts = permitted_kernels(facts, model)
-    schedules = LoweringCache(facts, wanted)
+    schedules = LoweringCache(permitted_kernels(facts, model), wanted)
     every_pass, loops = verify_each or settings().verify_each, fuse and loop_kernels
     stages = _Stages(schedules, pipeline, every_pass, fuse, int8, memory, loops)
     lowered = stages.run(model, observers, trace)
     programs = [Variant(sizes, stages.run(fixed(model, sizes)).program) for sizes in chosen]
     if every:
         schedules.check_asked()
-    if not programs:
-        return lowered
-    program = merged(lowered.program, programs)
-    check_addressable(program)
-    return replace(lowered, program=program)
+    if programs:
+        lowered = replace(lowered, program=merged(lowered.program, programs))
+        check_addressable(lowered.program)
+    return lowered
 
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """Lowers the variants of a model; groups of equal structure share their kernels through
-    `schedules`.
-    """
+    """Lowers the variants of a model; groups of equal structure share kernels (`schedules`)."""
 
     schedules: LoweringCache
     pipeline: Pipeline
@@ -210,8 +205,18 @@ class _Stages:
 
     def run(self, model: Model, observers: Observers = (), trace: Trace | None = None) -> Lowered:
         """Lowers one model, with fewer loop carries kept where the memory limit asks for that."""
-        whole, scale = with_fewer_carries(model, lambda one: self.lower(one, observers, trace))
+        whole, scale = with_fewer_carries(model, lambda one: self.fitted(one, observers, trace))
         return replace(whole, program=explained(whole.program, model, scale)) if scale else whole
+
+    def fitted(self, model: Model, observers: Observers, trace: Trace | None) -> Lowered:
+        """Lowers one model, with smaller temporaries where the memory limit asks for that."""
+
+        def lowered(nbytes: int) -> Lowered:
+            schedules = self.schedules.with_temporaries(nbytes) if nbytes else self.schedules
+            return replace(self, schedules=schedules).lower(model, observers, trace)
+
+        whole, nbytes = with_smaller_temporaries(lowered)
+        return replace(whole, target=self.schedules.target, program=noted(whole.program, nbytes))
 
     def lower(self, model: Model, observers: Observers, trace: Trace | None) -> Lowered:
         """Lowers one model to a program."""
@@ -265,8 +270,7 @@ class _Stages:
 def _facts(model: Model) -> dict[str, Any]:
     """Facts of a model that its program carries."""
     facts = {name: getattr(model, name) for name in ("precision", "extents", "forms")}
-    facts |= check_facts(model)
-    facts["mesh"] = model.mesh_of_rank
+    facts |= check_facts(model) | {"mesh": model.mesh_of_rank}
     return {key: value for key, value in facts.items() if value}
 
 
@@ -289,8 +293,7 @@ def agreed(lowered: Lowered, backend: Backend) -> Lowered:
         one = lower(model, lowered.target)
         return built(one.program, one.target, backend)
 
-    facts_of_kernels = compared(lowered.partition, lowered.target, runs)
-    if not facts_of_kernels:
+    if not (of_kernels := compared(lowered.partition, lowered.target, runs)):
         return lowered
-    facts = {**lowered.program.facts, FACT: facts_of_kernels}
+    facts = {**lowered.program.facts, FACT: of_kernels}
     return replace(lowered, program=replace(lowered.program, facts=facts))

@@ -28,6 +28,7 @@ from xlac.codegen.schedules.shipped.database import shipped
 from xlac.fusion.group import WITHOUT_KERNELS, Group, Kind, Partition
 from xlac.fusion.partition import is_alias
 from xlac.fusion.placement import Placements
+from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac_sdk.support.limits import checkpoint, count_work
 from xlac_sdk.target import Target
@@ -55,6 +56,15 @@ class LoweringCache:
         if group not in self._of_group:
             self._of_group[group] = self._schedule(group)
         return self._of_group[group]
+
+    def with_temporaries(self, nbytes: int) -> LoweringCache:
+        """One for kernels whose temporaries take at most `nbytes`, where there are such. What is
+        met in it counts as met in this one.
+        """
+        target = replace(self.target, temporary_bytes=nbytes)
+        smaller = LoweringCache(target, self.asked)
+        smaller._met = self._met
+        return smaller
 
     def lowered(self, partition: Partition) -> dict[Group, LoweredGroup]:
         """The kernels or the library call of every group of a partition, and of the bodies inside
@@ -93,7 +103,7 @@ class LoweringCache:
             decisions = Decisions(name, tuned)
             with suppress(PartMisfit):  # of facts that replace the processor's
                 lowered = lower(group, self.target, name, decisions)
-                if set(tuned) <= set(decisions.settled):
+                if set(tuned) <= set(decisions.settled) and not self._too_large(lowered):
                     return replace(lowered, schedules=decisions.settled)
         decisions = Decisions(name, wanted)
         try:
@@ -104,6 +114,12 @@ class LoweringCache:
             if part not in decisions.settled:
                 raise self.asked.idle(which, part, decisions.settled)
         return replace(lowered, schedules=decisions.settled)
+
+    def _too_large(self, lowered: LoweredGroup) -> bool:
+        """Whether a lowered group has a larger temporary than the target asks for."""
+        room = self.target.temporary_bytes
+        scratch = (v for one in lowered.launches for v in one.arguments if isinstance(v, Scratch))
+        return room > 0 and any(room < size_hint(v.size) * v.dtype.nbytes for v in scratch)
 
     def check_placements(self, partition: Partition) -> None:
         """Raises SourceError for values of a partition that are not computed where it was asked."""

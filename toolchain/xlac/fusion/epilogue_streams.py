@@ -4,7 +4,8 @@ A contraction stores its result tile by tile: a few short pieces of rows that li
 tensors that its epilogue reads are read in such pieces too. One is hidden behind the arithmetic;
 pieces of several compete for the same cache sets and pages, and then a separate kernel that streams
 through memory after the product is faster, though it reads the product again. An optimizer's update
-of a weight is the usual case.
+of a weight is the usual case. It takes an array of the result's size more, so an epilogue is left
+whole where the target's `temporary_bytes` has no room for that.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def superfluous(
     computed where they are read. The epilogue is cut before its first read of such a tensor, where
     that moves the fewest bytes.
     """
-    small = cost.nbytes(cluster.anchor) <= target.shipped.hardware.l2_room // 2
+    nbytes, room = cost.nbytes(cluster.anchor), target.temporary_bytes
+    small = nbytes <= target.shipped.hardware.l2_room // 2 or 0 < room < nbytes
     if target.device != "cpu" or cluster.kind not in (Kind.DOT, Kind.CONV) or small:
         return []
     nodes = list(cluster.members)

@@ -17,9 +17,12 @@ ADDRESSES = 1 << 47  # bytes that a process can address
 
 
 class MemoryLimitError(LimitError):
-    """A program that takes more than a limit: `nbytes` is what it takes."""
+    """A program that takes more than a limit: `nbytes` is what it takes, `room` what the limit
+    leaves for its arena.
+    """
 
     nbytes: int
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def check(
     hint = f"smaller --dim values, {narrower}or a larger --max-memory"
     span = place.span if place else None
     error = MemoryLimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), span, hint))
-    error.nbytes = total
+    error.nbytes, error.room = total, limit - (total - program.arena_bytes)
     raise error
 
 

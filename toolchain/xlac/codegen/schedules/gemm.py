@@ -9,9 +9,9 @@ from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.schedules.schedule import Natural, Part, Positive, Schedule, Threads
 from xlac_sdk.dtypes import DType
 
-Operand = Literal["direct", "constant", "running"]
-"""How the right operand is read: in place, from panels packed at compile time, or from panels that
-a kernel packs in every run.
+Operand = Literal["direct", "constant", "running", "panel"]
+"""How the right operand is read: in place, from panels packed at compile time, from panels that a
+kernel packs in every run, or from one panel that is packed before its tiles are computed.
 """
 
 

@@ -24,13 +24,15 @@ def cost(again: Mapping[str, Any], shown: int | None = None) -> str:
     """Describes what `recomputed` returned, with the first `shown` nodes."""
     nodes = [f"{name} ({n})" if n > 1 else name for name, n in again["nodes"].items()]
     loops = [f"steps of {name} (one carry of {n} is kept)" for name, n in carries(again).items()]
+    arrays = again.get("temporaries", 0)
+    slower = f"; kernels make no array above {arrays:,} bytes just to be faster" if arrays else ""
     if not nodes and not loops:
-        return "nothing is computed again"
+        return f"nothing is computed again{slower}"
     listed = [*loops, *(nodes if shown is None else nodes[:shown])]
     left = len(nodes) + len(loops) - len(listed)
     rest = f" and {left} more" if left else ""
     more = 100 * (again["factor"] - 1)
-    return f"about {more:.1f} % more time; computed again: {', '.join(listed)}{rest}"
+    return f"about {more:.1f} % more time; computed again: {', '.join(listed)}{rest}{slower}"
 
 
 def carries(again: Mapping[str, Any]) -> Mapping[str, int]:

@@ -185,6 +185,15 @@ def packed_panels(
     return Panels(OperandSource(value, value.dtype), outer, c.inner, packed=True)
 
 
+def one_panel(c: Contraction, tile: RegisterTile, dtype: DType, steps: Dim) -> Panels:
+    """The panels of an operand of which only the one in use is packed, `steps` of its sum at a
+    time, in scratch memory that is local to a kernel.
+    """
+    panel = Scratch(dtype, steps * tile.width, "panel")
+    outer = tuple(replace(a, right=0) for a in c.outer)
+    return packed_panels(c, panel, outer)
+
+
 # ---- at compile time -----------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ operand is read, and the blocking.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from xlac.codegen.core.contraction import byte_words, packing
 from xlac.codegen.core.contraction.contraction import Contraction
@@ -102,6 +103,8 @@ def gemm(
     packed = right != "direct"
     axes = packing.merged(c) if packed else c
     blocking = cache_blocking.choose(axes, tile, target)
+    if right == "panel":  # each piece would pack it again
+        blocking = replace(blocking, piece=blocking.piece * blocking.parts, parts=1)
     cut = cache_blocking.cut(axes, tile, blocking)
     turned = isinstance(c.columns.extent, int) and register_transpose.pays(after, c, tile, target)
     template = BytesGemmSchedule if c.word else GemmSchedule
@@ -115,7 +118,7 @@ def gemm(
         True,
         "fewer" if register_tile.apart(target) else "right",
         cache_blocking.threads(axes, cut),
-        packed and prefetch.pays(axes, dtype, target),
+        packed and right != "panel" and prefetch.pays(axes, dtype, target),
         turned,
         after.weight > LONG_EPILOGUE,
         c.right.constant and streams(axes, tile, blocking),
@@ -168,7 +171,22 @@ def _right(
     unconverted = c.right.dtype is c.accumulate and packing.reads_well(c, tile, reuse, target)
     if readable and (target.size or reuse <= 2 or near or unconverted):
         return "direct", c.right.dtype
-    return "running", dtype
+    room, packed = target.temporary_bytes, packing.packed_layout(c, tile, dtype)[2]
+    large = 0 < room < size_hint(packed) * dtype.nbytes
+    chunk = cache_blocking.choose(packing.merged(c), tile, target).chunk
+    fits = large and _fits_panel(c, tile, dtype, chunk, target)
+    return "panel" if fits else "running", dtype
+
+
+def _fits_panel(
+    c: Contraction, tile: RegisterTile, dtype: DType, chunk: int, target: Target
+) -> bool:
+    """Whether a packed panel, or its part for a chunk of the sum, is small enough to be a local
+    array.
+    """
+    if not isinstance(c.depth, int) or c.word or (chunk and len(c.inner) > 1):
+        return False
+    return (chunk or c.depth) * tile.width * dtype.nbytes <= target.hardware.l2_room // 2
 
 
 def check(
@@ -218,7 +236,8 @@ def _check_gemm(
             ("threads", "loops"),
             "threads can share only one loop: all loops around tiles are fused",
         )
-    if schedule.prefetch and (schedule.right == "direct" or not target.vector_bytes):
+    in_place = schedule.right in ("direct", "panel")
+    if schedule.prefetch and (in_place or not target.vector_bytes):
         raise Misfit(
             ("prefetch",), "only packed panels are prefetched: they are read in consecutive order"
         )
@@ -254,9 +273,14 @@ def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, targ
         raise Misfit(("right",), "its columns are not contiguous, or not whole vectors of the tile")
     if schedule.right == "direct" and c.word:
         raise Misfit(("right",), "bytes that are multiplied four at a time must be packed")
+    chunk = schedule.blocking.chunk
+    if schedule.right == "panel" and not _fits_panel(
+        c, schedule.tile, schedule.dtype, chunk, target
+    ):
+        raise Misfit(("right",), "a panel is too large for a local array, or of an open size")
     if schedule.right == "constant" and not c.right.constant:
         raise Misfit(("right",), "it is known only when the program runs")
-    if schedule.right == "running" and c.right.constant:
+    if schedule.right in ("running", "panel") and c.right.constant:
         raise Misfit(("right",), "it is a constant, which is packed at compile time")
     able = (
         {c.right.dtype} if schedule.right == "direct" or c.word else {c.right.dtype, c.accumulate}

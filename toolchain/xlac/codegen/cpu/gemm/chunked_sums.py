@@ -5,21 +5,52 @@ by chunk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 
-from xlac.codegen.core.contraction.contraction import Axis
+from xlac.codegen.core.contraction.contraction import Axis, Contraction, offset
+from xlac.codegen.core.contraction.panel_copy import PanelCopy, can_transpose
 from xlac.codegen.core.contraction.partial_tiles import Waiting, places
 from xlac.codegen.core.contraction.tiling import OpenTileSplit, TileSplit
 from xlac.codegen.core.loop_nest import bounded
+from xlac.codegen.core.lowered_group import Scratch
 from xlac.codegen.cpu.gemm.tile_sums import TileSums
 from xlac.ir.dims import size_hint
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 
+FIRST = build.index(0)
+
 
 class ChunkedSums(TileSums):
     """Loops over the row tiles of a piece, and over the chunks of a long sum."""
+
+    # the contraction before its right operand is packed, where panels are packed one by one
+    unpacked: Contraction | None = None
+
+    def _packed(
+        self,
+        outer: list[Expr],
+        column: Expr,
+        vectors: int,
+        partial: build.Number,
+        first: Expr = FIRST,
+        steps: int | None = None,
+    ) -> Expr:
+        """Packs a panel into a local array, or the `steps` of its sum after the `first` ones;
+        returns where it begins.
+        """
+        panel, c = self.right.source.value, self.unpacked
+        assert isinstance(panel, Scratch) and c is not None
+        start = offset(c.outer, outer, "right", c.right.offset)
+        if steps is not None:
+            (axis,) = c.inner
+            start = build.add(start, build.mul(first, axis.right))
+            c = replace(c, inner=(replace(axis, extent=steps),))
+        copy = PanelCopy(self.elements, c, self.tile, panel.dtype, can_transpose(c, self.tile))
+        copy.write(self.elements.local(panel), start, FIRST, column, vectors, partial)
+        return FIRST
 
     def _cover(
         self,
@@ -136,27 +167,26 @@ class ChunkedSums(TileSums):
                 waiting, piece, first, vectors, partial, (a, b), blocks, number, length
             )
 
+        def chunk(q: Expr, blocks: build.Number, length: int) -> None:
+            a = builder.let("a", build.add(left, build.mul(q, cut.turns * axis.left)))
+            if self.unpacked is None:
+                b = builder.let("b", build.add(right, build.mul(q, cut.turns * stride)))
+            else:
+                assert isinstance(blocks, int)
+                start = build.mul(q, cut.turns)
+                b = self._packed(outer, column, vectors, partial, start, blocks * length)
+            add(a, b, blocks, q, length)
+
         many = self.cut.chunk // cut.turns
-        with builder.loop("q", 0, full, many) as q:
-            a_chunk = builder.let("a", build.add(left, build.mul(q, cut.turns * axis.left)))
-            b_chunk = builder.let("b", build.add(right, build.mul(q, cut.turns * stride)))
+        even = full % many == 0 or self.unpacked is not None
+        whole = full // many * many if even else full  # packed chunks have known lengths
+        with builder.loop("q", 0, whole, many) as q:
             left_of = build.apply(Primitive.MIN, build.index(many), build.sub(full, q))
-            add(
-                a_chunk,
-                b_chunk,
-                many if full % many == 0 else bounded(builder, left_of, many),
-                q,
-                cut.turns,
-            )
+            chunk(q, many if even else bounded(builder, left_of, many), cut.turns)
+        if whole < full:
+            chunk(build.index(whole), full - whole, cut.turns)
         if c.depth % cut.turns:
-            whole = full * cut.turns
-            add(
-                build.add(left, axis.left * whole),
-                build.add(right, stride * whole),
-                1,
-                build.index(full),
-                c.depth - whole,
-            )
+            chunk(build.index(full), 1, c.depth - full * cut.turns)
         kept = waiting.finish(height * width)
         self._finish_piece(kept, outer, first, column, vectors, partial)
 

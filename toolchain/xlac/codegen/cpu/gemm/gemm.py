@@ -53,7 +53,12 @@ class Gemm(ChunkedSums):
         valid, 0 if all are.
         """
         builder, c = self.builder, self.c
-        right = builder.let("b", self.right.base(outer, column, c.depth))
+        if self.unpacked is None:
+            right = builder.let("b", self.right.base(outer, column, c.depth))
+        elif self.cut.chunk:
+            right = build.index(0)
+        else:
+            right = self._packed(outer, column, vectors, partial)
         left = offset(c.outer, outer, "left", c.left.offset)
         if partial != 0 and self.target.masked and self.tile.lanes > 1:
             counts = build.ramp(0, 1, self.tile.lanes)

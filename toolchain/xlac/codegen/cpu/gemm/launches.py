@@ -82,12 +82,15 @@ def _gemm(
     schedule: GemmSchedule,
 ) -> list[KernelLaunch]:
     panels, before = _panels(group, target, name, decisions, c, view, schedule)
+    unpacked = c
     if panels.packed:
         c, panels = panels.merged(c)
 
     def written(name: str, backward: bool) -> KernelLaunch:
         elements = Elements(Builder(), group, target)
-        Gemm(elements, after, c, panels, schedule, backward).write()
+        gemm = Gemm(elements, after, c, panels, schedule, backward)
+        gemm.unpacked = unpacked if schedule.right == "panel" else None
+        gemm.write()
         return elements.launch(name, cost.work(group))
 
     forward = written(name, backward=False)
@@ -119,3 +122,6 @@ def _panels(
                 group, target, f"{name}_pack", decisions, c, schedule.tile, schedule.dtype
             )
             return panels, [launch]
+        case "panel":
+            steps = schedule.blocking.chunk or c.depth
+            return packing.one_panel(c, schedule.tile, schedule.dtype, steps), []

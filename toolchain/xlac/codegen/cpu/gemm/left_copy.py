@@ -59,6 +59,8 @@ def _copy(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy
     if target.size or size_hint(wide) < WIDE:
         return None
     dtype = left.type.dtype
+    if 0 < target.temporary_bytes < size_hint(left.type.size) * dtype.compute.nbytes:
+        return None
     tall = size_hint(volume(tuple(left.shape[a] for a in rows)))
     widened = dtype.is_half and tall >= HALVES
     crossed = view is not None and (

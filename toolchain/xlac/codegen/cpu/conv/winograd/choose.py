@@ -5,6 +5,7 @@ decide how sums round, so only shipped facts are read, never measured ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xlac.codegen.core.contraction.packing import panel_count
 from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
@@ -169,6 +170,11 @@ def choose(t: Tiling, after: Epilogue, target: Target) -> WinogradSchedule:
         Threads(int(items > 1 and flops >= PARALLEL_FLOPS)),
         after.weight > LONG_EPILOGUE,
     )
+
+
+def of_part(schedule: WinogradSchedule, part: Tiling) -> WinogradSchedule:
+    """The schedule of a convolution for a part of its batch."""
+    return replace(schedule, block=min(schedule.block, _row_tiles(part, schedule.tile)))
 
 
 def tile_of(t: Tiling, target: Target) -> RegisterTile:

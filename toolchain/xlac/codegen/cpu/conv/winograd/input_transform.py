@@ -36,13 +36,11 @@ def launch(
     name: str,
     t: Tiling,
     x: OperandView,
+    seen: Scratch,
     guard: Guard | None,
     schedule: WinogradSchedule,
-) -> tuple[KernelLaunch, Scratch]:
-    """The kernel, and the scratch memory of transformed tiles: for each point, tiles
-    by channels.
-    """
-    seen = Scratch(DType.F32, t.points * plane(t.tiles * t.channels), "tiles")
+) -> KernelLaunch:
+    """The kernel, which writes transformed tiles to `seen`: for each point, tiles by channels."""
     elements = Elements(Builder(), group, target)
     to_points = partial(toom_cook.of_values, elements.builder, target, t.results)
     given = (elements, t.input, x, seen, to_points, schedule.tile.lanes)
@@ -50,9 +48,8 @@ def launch(
     transform.write(schedule.input_threads)
     size = t.points * t.tiles * t.channels
     work = Work(4 * size, (t.batch * t.x[0] * t.x[1] * t.channels + size) * DType.F32.nbytes)
-    return elements.launch(
-        name, work, f"brings what each {t.results}x{t.results} pixels see to points"
-    ), seen
+    note = f"brings what each {t.results}x{t.results} pixels see to points"
+    return elements.launch(name, work, note)
 
 
 class TileTransform:
@@ -83,7 +80,8 @@ class TileTransform:
             if len(loops) > 3:
                 self.first = builder.let("c", build.mul(counters[loops[0]], map.block))
             tile = linear((number, down, across), (map.grid[0] * map.grid[1], map.grid[1], 1))
-            base = builder.let("a", build.add(build.mul(number, self.x.strides[0]), self.x.offset))
+            image = build.add(number, map.first)
+            base = builder.let("a", build.add(build.mul(image, self.x.strides[0]), self.x.offset))
             first = tuple(
                 builder.let("p", build.sub(build.mul(c, map.step), low))
                 for c, low in zip((down, across), map.low, strict=True)

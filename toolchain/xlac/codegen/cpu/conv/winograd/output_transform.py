@@ -104,7 +104,7 @@ class OutputTransform(Gemm):
         t, builder = self.t, self.builder
         batch, *corner = unravel(builder, build.add(self.first, number), (t.batch, *t.grid))
         y, x = (builder.let("p", build.mul(c, t.results)) for c in corner)
-        return batch, y, x
+        return build.add(batch, t.first), y, x
 
     def _results(self, number: Expr, column: Expr, width: int, apart: int) -> None:
         """One tile's results for a panel: by the output transform, or the direct sum where the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.cpu.conv.winograd import toom_cook
@@ -16,7 +16,7 @@ SIDE = 2  # pixels of a tile of cotangents along an axis
 class TiledMap:
     """A map in tiles of `seen` by `seen` pixels that begin `step` pixels apart, the first one `low`
     pixels before the map. Transformed, it is for each Winograd point: blocks of `block` channels,
-    tiles, channels of the block.
+    tiles, channels of the block. It may be that of a part of the batch, from the image `first`.
     """
 
     batch: int
@@ -27,6 +27,7 @@ class TiledMap:
     seen: int
     channels: int
     block: int
+    first: int = 0
 
     @property
     def tiles(self) -> int:
@@ -48,7 +49,7 @@ class TiledMap:
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """A convolution in tiles of `results` by `results` pixels; if it is `guarded`, some tiles are
-    summed directly.
+    summed directly. It may be that of a part of the batch, from the image `first`.
     """
 
     results: int
@@ -59,6 +60,7 @@ class Tiling:
     channels: int
     columns: int
     guarded: bool
+    first: int = 0
 
     @property
     def points(self) -> int:
@@ -88,8 +90,23 @@ class Tiling:
     @property
     def input(self) -> TiledMap:
         """The tiles of the input."""
-        kept = (self.grid, self.results, self.seen, self.channels, self.channels)
+        kept = (self.grid, self.results, self.seen, self.channels, self.channels, self.first)
         return TiledMap(self.batch, self.x, self.low, *kept)
+
+    @property
+    def transformed(self) -> int:
+        """Elements of all tiles at their points."""
+        return self.points * plane(self.tiles * self.channels)
+
+    def parts(self, nbytes: int) -> list[Tiling]:
+        """Tilings of equal parts of the batch, whose tiles take at most `nbytes` at their points if
+        those of one image do; the whole where `nbytes` is 0.
+        """
+        sizes = [n for n in range(self.batch, 0, -1) if self.batch % n == 0]
+        some = [replace(self, batch=n) for n in (sizes if nbytes else sizes[:1])]
+        room = nbytes // DType.F32.nbytes
+        fit = next((t for t in some if t.transformed <= room), some[-1])
+        return [replace(fit, first=at) for at in range(0, self.batch, fit.batch)]
 
     @property
     def whole(self) -> bool:

@@ -13,6 +13,9 @@ pixel would spoil the whole tile. So by default tiles are 2 by 2, whose error is
 direct sum for pixels of similar magnitude, and the first kernel marks tiles with other pixels
 (`accuracy_guard.py`), which the second sums directly (`direct_tiles.py`). With `precision: fast`,
 tiles may be 4 by 4 and there is no guard.
+
+Where the target's `temporary_bytes` has no room for all tiles at their points, the two kernels take
+a part of the batch at a time.
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ from functools import partial
 from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart
+from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, weights
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
-from xlac.codegen.cpu.conv.winograd.choose import check, choose
+from xlac.codegen.cpu.conv.winograd.choose import check, choose, of_part
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
@@ -72,17 +75,24 @@ def lower(
         anchor.inputs[0], group, target, f"{name}_x", lower_part, contiguous=True
     )
     before += copies
-    guard = Guard.of(t, kernel) if t.guarded else None
     decisions = lower_part.decisions
     schedule = decisions.settle(name, choose(t, after, target), partial(check, t=t, target=target))
-    first, seen = input_transform.launch(group, target, f"{name}_points", t, x, guard, schedule)
-    given = weights.contraction(t, seen, kernel)
+    parts = t.parts(target.temporary_bytes)
+    (part, *_), seen = parts, Scratch(DType.F32, parts[0].transformed, "tiles")
+    guard = Guard.of(part, kernel) if t.guarded else None
+    given = weights.contraction(part, seen, kernel)
     panels, packs = weights.packed(group, target, name, decisions, given, kernel, schedule)
-    second = fused_gemm_output_transform.launch(
-        group, target, name, after, t, x, given, panels, guard, schedule
-    )
+    both, schedule = [], of_part(schedule, part)
+    for part in parts:
+        own = f"{name}_{part.first}" if len(parts) > 1 else name
+        both += [
+            input_transform.launch(group, target, f"{own}_points", part, x, seen, guard, schedule),
+            fused_gemm_output_transform.launch(
+                group, target, own, after, part, x, given, panels, guard, schedule
+            ),
+        ]
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
-    return LoweredGroup((*before, *packs, first, second), epilogue.in_place(after, used))
+    return LoweredGroup((*before, *packs, *both), epilogue.in_place(after, used))
 
 
 def _dense(after: Epilogue, node: Node) -> bool:

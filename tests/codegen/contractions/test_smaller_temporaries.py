@@ -1,0 +1,81 @@
+"""Kernels for a target with little memory for temporaries: smaller ones, and the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from contraction_harness import TARGETS, compute, conv, cpu, group, param, program, values
+from schedule_draws import matmul
+
+from xlac.codegen.cpu.conv.winograd import choose
+from xlac.codegen.lower import lower
+from xlac.codegen.schedules.decisions import Decisions
+from xlac.codegen.schedules.gemm import GemmSchedule
+from xlac.fusion.group import Group, Kind
+from xlac.ir.graph import Node
+from xlac.ir.types import Type
+from xlac.ops.reduction.contraction import Dot
+from xlac_sdk.dtypes import DType
+
+
+def transposed(m: int, n: int, k: int) -> Group:
+    """A gradient for weights: both operands have the sum as their first axis."""
+    x, ct = (param(name, Type(DType.F32, (k, size))) for name, size in (("x", m), ("ct", n)))
+    return group(Kind.DOT, Node.of(Dot(contract_lhs=(0,), contract_rhs=(0,)), x, ct))
+
+
+def images(batch: int) -> Group:
+    nhwc = {"layout": ("NHWC", "HWIO", "NHWC")}
+    return group(Kind.CONV, conv((batch, 12, 12, 16), (3, 3, 16, 32), pad=1, kind="input", **nhwc))
+
+
+PRODUCTS: dict[str, Callable[[], Group]] = {
+    "packed": lambda: group(Kind.DOT, matmul(40, 75, 33, turned=True)),
+    "whole panels": lambda: group(Kind.DOT, matmul(64, 64, 32, turned=True)),
+    "long sums": lambda: group(Kind.DOT, matmul(130, 72, 3100, turned=True)),
+    "gradient": lambda: transposed(1024, 130, 64),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_take_no_copy_of_an_operand(name: str, threads: int) -> None:
+    made, target = PRODUCTS[name](), cpu(threads)
+    given = values(made)
+    little = replace(target, temporary_bytes=64)
+    usual, small = (program(made, one, {}).arena_bytes for one in (target, little))
+    assert small == 0 < usual
+    np.testing.assert_array_equal(compute(made, little, given), compute(made, target, given))
+
+
+def test_a_panel_is_packed_where_it_is_used() -> None:
+    made, target = PRODUCTS["packed"](), replace(TARGETS["avx512"], temporary_bytes=64)
+    (launch,) = lower(made, target, "kernel", Decisions("kernel", {})).launches
+    assert len(launch.arguments) == 3
+    given = values(made)
+    usual = compute(made, TARGETS["avx512"], given)
+    np.testing.assert_array_equal(compute(made, target, given), usual)
+
+
+def test_a_long_sum_is_packed_chunk_by_chunk() -> None:
+    little, decisions = replace(cpu(), temporary_bytes=64), Decisions("kernel", {})
+    lower(PRODUCTS["long sums"](), little, "kernel", decisions)
+    chosen = decisions.settled["main"]
+    assert isinstance(chosen, GemmSchedule)
+    assert chosen.right == "panel" and 0 < chosen.blocking.chunk < 3100
+
+
+@pytest.mark.parametrize("batch", [1, 4, 6])
+def test_tiles_of_a_part_of_the_batch(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "pays", lambda tiling, target: True)
+    made, target = images(batch), cpu()
+    (tiling,) = choose.tilings(made.anchor, target)
+    whole = tiling.transformed * 4
+    little = replace(target, temporary_bytes=whole // 2)
+    usual, small = (program(made, one, {}).arena_bytes for one in (target, little))
+    assert small < usual - whole // 3 or batch == 1
+    given = values(made)
+    np.testing.assert_array_equal(compute(made, little, given), compute(made, target, given))
