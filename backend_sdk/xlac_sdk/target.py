@@ -253,6 +253,7 @@ class Target:
         kinds: dict[str, Callable[[Any], Any]] = {
             "dtypes": DType, "primitives": Primitive, "guards": Primitive, "instructions": str,
             "claims": str, "lacks": lambda pair: (Primitive(pair[0]), DType(pair[1])),
+            "uncombined": lambda pair: (str(pair[0]), DType(pair[1])),
             "languages": str, "weak": WeakArithmetic.from_json,
             "products": _products, "convolutions": _products, "attentions": _attentions,
         }  # fmt: skip
