@@ -22,6 +22,7 @@ FUNCTIONS = "xlac.integrations.tensorflow"
 """What compiles functions for example arguments; imported for those alone."""
 
 if TYPE_CHECKING:  # importing these takes longer than what is done here
+    from xlac.placement.automatic import AutomaticPlaces
     from xlac.runtime.specialization import Specializing
     from xlac_sdk.host.mapped import MappedFile
 
@@ -50,7 +51,7 @@ def compile(
     allow_kernels: bool | None = None,
     signature: str = "",
     tune: float | bool | None = None,
-    place: Mapping[str, str | Sequence[str]] | None = None,
+    place: Mapping[str, str | Sequence[str]] | AutomaticPlaces | None = None,
 ) -> Compiled | Specializing:
     """Compiles a model for a target: a file (a spec, .onnx, .mlir), an xlac.Model or an
     onnx.ModelProto. Or a function of TensorFlow, with a tuple of example arguments in place of the
@@ -81,7 +82,8 @@ def compile(
     `place` puts nodes on other targets, by patterns of their paths, of which the first that fits
     wins: {"encoder.*": "cpu", "decoder.*": "c"}; nodes that none fits are on `target`. Several
     targets, as ["c", "cpu"], are taken in turn where one is not installed or cannot compute the
-    nodes, with a warning. It replaces what the model says: docs/PLACEMENT.md.
+    nodes, with a warning. It replaces what the model says; `AutomaticPlaces` are chosen by memory
+    and predicted time: docs/PLACEMENT.md.
     `signature` is the one to compile of those that a .tflite file has; by default serving_default.
     `allow_kernels` says whether hand-written kernels that the model names are compiled, which are
     code: True compares them with what they mean and calls them, False computes what they mean, and

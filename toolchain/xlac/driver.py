@@ -100,7 +100,7 @@ def compile(source: object, target: str, options: CompileOptions) -> Compiled | 
     def build(sizes: Mapping[str, Any], values: Mapping[str, Any]) -> Compiled:
         with bounded():
             again = of_sizes(model, read, sizes, values)
-            again = unfixed(again) if again.dims else again
+            again = options.placing(unfixed(again) if again.dims else again)
             if again.place:
                 return compiled_in_stages(again, target, options)
             again = watched(again, checks)
@@ -139,7 +139,7 @@ def compiled_in_stages(model: Model, target: str, options: CompileOptions) -> Co
         stage = watched(stage, options.checks)
         return executable(lower(stage, facts, pipeline=pipeline, verify_each=every), backend)
 
-    return callable_of(in_stages(model, target, make))
+    return callable_of(in_stages(model, target, make), options.place)
 
 
 def specialized(model: Model, sizes: Mapping[str, int] | None = None) -> Model:

@@ -20,6 +20,7 @@ from xlac_sdk.target import Request
 
 if TYPE_CHECKING:  # a warm start imports nothing of the compiler
     from xlac.model import Model
+    from xlac.placement.automatic import AutomaticPlaces
 
 DIGITS = 40  # of an integer, at most, as in specs
 LARGEST = 10**DIGITS
@@ -74,7 +75,7 @@ class CompileOptions:
     facts: Facts | None = None
     tune: float | bool | None = None  # seconds; True: 60
     # targets by pattern of nodes; None: what the model says
-    place: Mapping[str, str | Sequence[str]] | None = None
+    place: Mapping[str, str | Sequence[str]] | AutomaticPlaces | None = None
 
     def __post_init__(self) -> None:
         """Raises SourceError for an integer of more digits than a message could show, and for an
@@ -110,6 +111,8 @@ class CompileOptions:
         """
         if self.place is None:
             return model
+        if not isinstance(self.place, Mapping):
+            return replace(model, place=self.place.chosen(model).places)
         from xlac.placement.places import said_places
 
         return replace(model, place=said_places(self.place))
@@ -136,7 +139,7 @@ class CompileOptions:
             "signature": self.signature,
             "allow_kernels": self.allow_kernels,
             "tune": self.tune,
-            "place": None if self.place is None else [[*item] for item in self.place.items()],
+            "place": _told(self.place),
             "schedules": content(given) if isinstance(given, str | os.PathLike) else given,
         }
 
@@ -151,3 +154,10 @@ def host_facts() -> Facts:
 
         return measured_once()
     return facts or ()
+
+
+def _told(place: Mapping[str, str | Sequence[str]] | AutomaticPlaces | None) -> Any:
+    """Places as JSON."""
+    if place is None:
+        return None
+    return [[*item] for item in place.items()] if isinstance(place, Mapping) else repr(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from cuda_harness import OnStandin
 from nccl_harness import NcclStandin, by_ranks
 
+from xlac_cuda.backend import CudaBackend
 from xlac_cuda.device.errors import DeviceError
 from xlac_cuda.device.gpu import Gpu
 from xlac_cuda.device.open import gpu
@@ -23,6 +25,7 @@ from xlac_cuda.ranks.nccl import IN_PROGRESS
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.ranks.communicator import PreparedExchange
 from xlac_sdk.host.ranks.threads import ThreadRank
+from xlac_sdk.target import Request, Target
 
 F32, ADD = 7, 0
 BYTES = 4096
@@ -210,3 +213,9 @@ def test_what_is_in_progress_is_no_error(standin_nccl: NcclStandin) -> None:
     library = nccl.wanted()
     assert library.text_of(IN_PROGRESS) == "NCCL operation in progress"
     assert len(library.unique_id()) == ctypes.sizeof(nccl.UniqueId)
+
+
+def test_what_is_not_combined_is_part_of_a_target() -> None:
+    target = CudaBackend().target(Request(arch="sm_90a"))
+    assert ("max", DType.F32) in target.uncombined
+    assert Target.from_json(json.loads(json.dumps(target.to_json()))) == target

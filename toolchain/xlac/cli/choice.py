@@ -178,7 +178,7 @@ def chosen(
         allow_kernels=allow_kernels,
         facts=None if facts is None else facts_given(facts),
         signature=signature,
-        place=places(place),
+        place=places(place, target),
     )
     return Chosen(spec, target, options, allow_outside, entry, trusted)
 

@@ -63,9 +63,10 @@ def opened(
 
         problem = f"{choice.spec.name} has no section `train`, and so no {choice.entry}"
         raise UnsupportedError(Diagnostic("XL5030", problem, hint="leave --entry out"))
-    model = choice.options.placing(replace(model, allow_kernels=choice.options.allow_kernels))
+    model = replace(model, allow_kernels=choice.options.allow_kernels)
     sizes = known_sizes(model) if known_sizes is not None else {}
-    return watched(closed(model, ranges, quiet, sizes), kinds(choice.options.checked)), graphs
+    placed = choice.options.placing(closed(model, ranges, quiet, sizes))  # sizes may decide that
+    return watched(placed, kinds(choice.options.checked)), graphs
 
 
 def supplied(

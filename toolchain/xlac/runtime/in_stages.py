@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from warnings import warn
 
+from xlac.placement.automatic import AutomaticPlaces
 from xlac.placement.executable import StagedExecutable
 from xlac.placement.places import PlacementWarning, Staged
 from xlac.placement.stage_models import StageValues
@@ -46,8 +47,13 @@ class CompiledInStages(Compiled):
         return _unpickled, (self.whole, self.values, self.stages, self._present_state())
 
 
-def callable_of(staged: Staged[Compiled]) -> CompiledInStages:
-    """The stages as one callable. Warns where nodes are not on the target that is preferred."""
+def callable_of(staged: Staged[Compiled], place: object = None) -> CompiledInStages:
+    """The stages as one callable. Warns where nodes are not on the target that is preferred. Raises
+    LimitError where a device has less memory than was said in `place`.
+    """
+    if isinstance(place, AutomaticPlaces):
+        stages = zip(staged.model.stages, staged.stages, strict=True)
+        place.check((stage.target, made.whole) for stage, made in stages)
     for note in staged.notes:
         warn(note, PlacementWarning, stacklevel=_depth())
     program = whole_program(staged.model, [stage.whole for stage in staged.stages])

@@ -107,6 +107,7 @@ def _stages(model: Model, choice: Chosen, node: str | None, schedules: bool) -> 
     """
     from xlac.debug.explain import story
     from xlac.driver import Lowered, lower
+    from xlac.placement.automatic import AutomaticPlaces
     from xlac.placement.places import in_stages, no_program_options
     from xlac.placement.story import tell_cut
     from xlac_sdk.host.registry import find
@@ -117,7 +118,9 @@ def _stages(model: Model, choice: Chosen, node: str | None, schedules: bool) -> 
         return lower(stage, find(target).target_for(choice.options.request))
 
     staged = in_stages(model, choice.target, lowered)
-    parts = [*(f"note: {text}" for text in staged.notes), tell_cut(staged.model)]
+    place = choice.options.place
+    chosen = [place.chosen(model).told(place.devices)] if isinstance(place, AutomaticPlaces) else []
+    parts = [*(f"note: {text}" for text in staged.notes), *chosen, tell_cut(staged.model)]
     parts = [] if node is not None else parts
     for number, (stage, made) in enumerate(zip(staged.model.stages, staged.stages, strict=True)):
         control = find(stage.target).control
