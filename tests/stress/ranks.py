@@ -118,6 +118,20 @@ def ended(process: subprocess.Popen[str], ranks: list[int], limit: float) -> flo
     return time.monotonic() - began
 
 
+def wait(process: subprocess.Popen[str], run: Path, choose: random.Random) -> None:
+    """Waits for a newer checkpoint, every other time: where other work runs, too, a run mostly
+    begins.
+    """
+    folder = run / "checkpoints"
+    before = checkpoint.listed(folder) if folder.exists() else []
+    if choose.random() < 0.5:
+        return
+    while process.poll() is None:
+        if folder.exists() and checkpoint.listed(folder)[:1] not in ([], before[:1]):
+            return
+        time.sleep(0.05)
+
+
 def one_run(
     count: int,
     folder: Path,
@@ -133,6 +147,7 @@ def one_run(
         before = newest(run)
         began, process = time.monotonic(), train(count, run, hosts)
         kind = choose.choice(OF_LINKS if hosts else KINDS)
+        wait(process, run, choose)
         time.sleep(choose.uniform(0.0, seconds * 0.6))
         ranks = fault(kind, process, choose, hosts)
         if ranks and kind == "moment":
