@@ -66,6 +66,7 @@ AXES: Mapping[str, Mapping[str, list[Any]]] = {
         "nests.0.chunk": [0, 1024, 8192],
         "nests.0.blocks.side": [8, 16, 32, 64],
         "nests.0.blocks.in_registers": [False, True],
+        "nests.0.blocks.prefetch": [False, True],
     },
     "simt_gemm": {
         "warps": [[1, 1], [1, 2], [2, 1], [2, 2], [4, 2], [2, 4], [4, 4]],

@@ -39,14 +39,20 @@ constant.
 """
 
 
-def emit(builder: Builder, block: Sequence[Stmt], lanes: int) -> None:
+def emit(builder: Builder, block: Sequence[Stmt], lanes: int, ahead: int = 0) -> None:
     """Emits straight-line statements. Where `lanes` of their loads (of that many lanes each) are
     equally spaced columns, their square is loaded by rows before all of them.
+
+    If `ahead` is not 0, what later squares to the right load is prefetched: `ahead` bytes further
+    along rows, and the next square's columns.
     """
     columns = _Columns(lanes)
     rewriter = KernelRewriter(columns.note)
     rewriter.block(tuple(block))
-    vectors = columns.turned(builder, _defined(block))
+    later = _defined(block)
+    if ahead:
+        columns.prefetch(builder, later, ahead)
+    vectors = columns.turned(builder, later, bool(ahead))
 
     def visit(node: Expr) -> Expr:
         where = columns.column(node)
@@ -63,10 +69,13 @@ class _Columns:
         self.lanes = lanes
         # the index of the first element, by the constant of its base
         self.places: dict[Column, dict[int, Expr]] = {}
+        self.rows: list[Load] = []  # loads of neighbours
 
     def note(self, node: Expr) -> Expr:
         """Records a load."""
         where = self.column(node)
+        if isinstance(node, Load) and node.lanes == self.lanes and node.index.lanes == 1:
+            self.rows.append(node)
         if where is not None and isinstance(node, Load) and isinstance(node.index, Ramp):
             self.places.setdefault(where[0], {})[where[1]] = node.index.base
         return node
@@ -87,9 +96,22 @@ class _Columns:
         constant = parts.pop(ONE, 0)
         return (buffer, stride, frozenset(parts.items())), constant
 
-    def turned(self, builder: Builder, later: set[Var]) -> dict[tuple[Column, int], Expr]:
+    def prefetch(self, builder: Builder, later: set[Var], ahead: int) -> None:
+        """Emits prefetches of global memory, `ahead` bytes further along rows. Loads whose address
+        uses variables defined `later` have none.
+        """
+        for load in self.rows:
+            far = load.buffer.space is Space.GLOBAL
+            if far and load.mask is None and not any(one in later for one in walk([load.index])):
+                further = ahead // load.buffer.dtype.nbytes
+                builder.prefetch(load.buffer, build.add(load.index, further))
+
+    def turned(
+        self, builder: Builder, later: set[Var], prefetch: bool
+    ) -> dict[tuple[Column, int], Expr]:
         """Emits the squares, and returns the vector that replaces each of their loads. Loads whose
-        address uses variables defined `later` are kept.
+        address uses variables defined `later` are kept. With `prefetch`, the rows of the next
+        square are prefetched.
         """
         vectors: dict[tuple[Column, int], Expr] = {}
         for column, loads in self.places.items():
@@ -102,6 +124,8 @@ class _Columns:
                 continue
             for start in self._squares(starts, step):
                 places = [build.add(loads[start], row * stride) for row in range(self.lanes)]
+                for place in places if prefetch else ():
+                    builder.prefetch(buffer, build.add(place, self.lanes * stride))
                 if step > 1:
                     places = [build.ramp(place, step, self.lanes) for place in places]
                 rows = [builder.let("v", Load(buffer, place, self.lanes)) for place in places]

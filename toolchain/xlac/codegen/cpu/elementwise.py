@@ -29,6 +29,8 @@ from xlac_sdk.kernel_ir.kernel import Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
+AHEAD = 2  # cache lines by which rows are prefetched
+
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """One launch for a group of one shape; in a group of several shapes, one for each large nest
@@ -158,7 +160,10 @@ class _Writer:
                 place = {crossed: build.add(row, i), inner: build.ramp(column, 1, lanes)}
                 at = expand({**counters, **place}, shape)
                 store(elements, at, self.job.stores, streaming=False)
-        square_loads.emit(self.builder, rows, lanes)
+        assert self.how.blocks is not None
+        line = elements.target.hardware.line_bytes
+        ahead = AHEAD * line if self.how.blocks.prefetch else 0
+        square_loads.emit(self.builder, rows, lanes, ahead)
 
 
 def _whole(stop: Expr, run: Run, lanes: int) -> Expr:

@@ -116,7 +116,12 @@ def _blocks(
     if not crossed or inner.usual < TILE // 4 or loops[crossed[-1]].usual <= TILE // 4:
         return None
     turned = not target.size and turns(survey, loops[crossed[-1]], inner, lanes)
-    return TransposedBlocks(crossed[-1], TILE, turned) if dense or turned else None
+    if not dense and not turned:
+        return None
+    # what the second-level cache does not hold is read from far away, in short pieces
+    widest = max((dtype.nbytes for dtype in survey.dtypes), default=1)
+    moved = size_hint(volume(job.shape)) * len(survey.accesses) * widest
+    return TransposedBlocks(crossed[-1], TILE, turned, turned and moved > target.l2_bytes)
 
 
 def turns(survey: Survey, crossed: Run, inner: Run, lanes: int) -> bool:
@@ -172,6 +177,8 @@ def _check_nest(nest: Nest, job: Job, survey: Survey, target: Target) -> None:
                 ("blocks", "in_registers"),
                 "nothing is contiguous along the other loop, in whole squares of vectors",
             )
+        if nest.blocks.prefetch and not nest.blocks.in_registers:
+            raise Misfit(("blocks", "prefetch"), "only squares of vectors prefetch")
         if nest.blocks.in_registers and nest.blocks.side % nest.lanes:
             raise Misfit(("blocks", "side"), f"it must be a multiple of {nest.lanes} lanes")
         outside += 1

@@ -13,12 +13,13 @@ class TransposedBlocks(Part):
     """Square blocks of `side` elements in which a transposition is done, so that it stays in the
     first-level cache: of the vector loop and of the loop `across`, along which some operands are
     contiguous. `in_registers`, blocks consist of squares of vectors that are transposed in
-    registers.
+    registers; with `prefetch`, a square prefetches what the next ones load.
     """
 
     across: Natural
     side: Positive
     in_registers: bool
+    prefetch: bool
 
 
 @dataclass(frozen=True, slots=True)

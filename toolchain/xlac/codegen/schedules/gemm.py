@@ -98,12 +98,14 @@ class AutovectorizedSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class PackSchedule(Schedule):
-    """The kernel that packs panels. `transposed` reads along the sum, and transposes squares of
-    vectors in registers.
+    """The kernel that packs panels. `transposed` reads along summed axes that are neighbours in
+    memory, and transposes squares of vectors in registers; with `prefetch`, it prefetches what the
+    next squares load.
     """
 
     template: ClassVar[str] = "pack"
     transposed: bool
+    prefetch: bool
     threads: Threads
 
 

@@ -11,7 +11,12 @@ from xlac.codegen.core.contraction.packing import (
     packed_panels,
     panel_count,
 )
-from xlac.codegen.core.contraction.panel_copy import PanelCopy, can_transpose
+from xlac.codegen.core.contraction.panel_copy import (
+    PanelCopy,
+    can_transpose,
+    prefetching_pays,
+    transposing_pays,
+)
 from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.loop_nest import CHUNKS, SERIAL_WORK, THREAD_WORK, check_threads
@@ -43,7 +48,7 @@ def running(
     elements = Elements(Builder(), group, target)
     kernel = _PanelKernel(elements, c, tile, own, scratch)
     work, trips = size_hint(size), volume(tuple(kernel.loops))
-    schedule = _settled(name, target, decisions, can_transpose(c, tile), size_hint(trips), work)
+    schedule = _settled(name, target, decisions, c, tile, size_hint(trips), work)
     kernel.write(schedule)
     moved = work * (dtype.nbytes + c.right.dtype.nbytes)
     launch = elements.launch(name, Work(0, moved), "packs the right operand")
@@ -51,18 +56,29 @@ def running(
 
 
 def _settled(
-    name: str, target: Target, decisions: Decisions, transposes: bool, items: int, work: int
+    name: str,
+    target: Target,
+    decisions: Decisions,
+    c: Contraction,
+    tile: RegisterTile,
+    items: int,
+    work: int,
 ) -> PackSchedule:
     """The schedule for `items` panels with `work` elements in total, or the given schedule."""
     parallel = items > 1 and work >= SERIAL_WORK
     grain = max(1, THREAD_WORK * items // max(1, work)) if work >= SERIAL_WORK else 1
+    transposed = transposing_pays(c, tile, target) and not target.size
     chosen = PackSchedule(
-        transposes and not target.size, Threads(int(parallel), min(grain, max(1, items // CHUNKS)))
+        transposed,
+        transposed and prefetching_pays(c, target),
+        Threads(int(parallel), min(grain, max(1, items // CHUNKS))),
     )
 
     def check(schedule: PackSchedule) -> None:
-        if schedule.transposed and not transposes:
-            raise Misfit(("transposed",), "the operand is not contiguous along the summed axis")
+        if schedule.transposed and not can_transpose(c, tile):
+            raise Misfit(("transposed",), "the operand is not contiguous along a summed axis")
+        if schedule.prefetch and not schedule.transposed:
+            raise Misfit(("prefetch",), "only squares of vectors prefetch")
         check_threads(schedule.threads, 1)
 
     return decisions.settle(name, chosen, check)
@@ -87,7 +103,14 @@ class _PanelKernel:
     def write(self, schedule: PackSchedule) -> None:
         """A loop over panels, which may be parallel."""
         threads, trips = schedule.threads, volume(tuple(self.loops))
-        self.copy = PanelCopy(self.elements, self.c, self.tile, self.to.dtype, schedule.transposed)
+        self.copy = PanelCopy(
+            self.elements,
+            self.c,
+            self.tile,
+            self.to.dtype,
+            transposes=schedule.transposed,
+            prefetch=schedule.prefetch,
+        )
         kind = LoopKind.PARALLEL if threads.loops else LoopKind.SERIAL
         with self.builder.loop("t", 0, trips, kind=kind, grain=threads.grain) as t:
             counters = unravel(self.builder, t, self.loops)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, offset
-from xlac.codegen.core.contraction.panel_copy import PanelCopy, can_transpose
+from xlac.codegen.core.contraction.panel_copy import PanelCopy, transposing_pays
 from xlac.codegen.core.contraction.partial_tiles import Waiting, places
 from xlac.codegen.core.contraction.tiling import OpenTileSplit, TileSplit
 from xlac.codegen.core.loop_nest import bounded
@@ -48,7 +48,9 @@ class ChunkedSums(TileSums):
             (axis,) = c.inner
             start = build.add(start, build.mul(first, axis.right))
             c = replace(c, inner=(replace(axis, extent=steps),))
-        copy = PanelCopy(self.elements, c, self.tile, panel.dtype, can_transpose(c, self.tile))
+        transposes = transposing_pays(c, self.tile, self.target)
+        given = (self.elements, c, self.tile, panel.dtype)
+        copy = PanelCopy(*given, transposes=transposes, prefetch=False)
         copy.write(self.elements.local(panel), start, FIRST, column, vectors, partial)
         return FIRST
 
