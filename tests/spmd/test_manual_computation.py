@@ -153,6 +153,20 @@ def test_loops_and_branches_exchange_values() -> None:
     loop = build.results(Node.of(While(going, body), start, build.constant(0, DType.I32)))[0]
     agree(on_ranks(Graph("f", (start,), {"y": loop}), ((("a",), ("b",)),), ((("a",), ("b",)),)))
 
+    row = apply("axis_index", mesh=MESH, axes=("a",))  # of ranks that exchange values
+    ways = (
+        Graph("way", (x,), {"y": apply("all_reduce", x, mesh=MESH, axes=("b",))}),
+        Graph("way", (x,), {"y": build.mul(x, 2.0)}),
+    )
+    chosen = Node.of(Cond(ways), row, start)
+    agree(on_ranks(Graph("f", (start,), {"y": chosen}), ((("a",), ("b",)),), ((("a",), ("b",)),)))
+
+    going = Graph("going", (x, count), {"y": build.compare(count, "lt", 3)})
+    turn = {"x": apply("all_reduce", x, mesh=MESH, axes=("b",)), "n": build.add(count, 1)}
+    rows = Node.of(While(going, Graph("turn", (x, count), turn)), start, build.mul(row, 2))
+    loop = build.results(rows)[0]
+    agree(on_ranks(Graph("f", (start,), {"y": loop}), ((("a",), ("b",)),), ((("a",), ("b",)),)))
+
     number = apply("axis_index", mesh=MESH, axes=("b",))
     ways = tuple(Graph("way", (x,), {"y": build.add(x, float(n))}) for n in range(3))
     chosen = Node.of(Cond(ways), number, start)

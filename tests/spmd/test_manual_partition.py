@@ -12,18 +12,21 @@ from tests.spmd.test_shard_map_text import PART, summed, text
 from xlac.frontends.loader import load
 from xlac.frontends.stablehlo import load as load_stablehlo
 from xlac.ir.graph import Graph, Node, apply
+from xlac.ir.interpret import interpret
 from xlac.ir.ranks import interpret_ranks
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.collective.group import Collective
 from xlac.ops.collective.manual import ManualComputation
-from xlac.ops.control.control import Scan
+from xlac.ops.control.control import Cond, Scan
 from xlac.ops.tensor.leaf import param
 from xlac.ranks.program import RankProgram, rank_program
+from xlac.spmd.cost import NetworkLink, RankDevice
 from xlac.spmd.merge_sums import every_node
 from xlac.spmd.mesh import Mesh, assembled, distributed
 from xlac.spmd.model import collectives, mesh_of, of_rank
 from xlac.spmd.partition import Partitioned
+from xlac.spmd.search import PlanSearch
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.ranks.threads import ThreadRank, together
 from xlac_sdk.host.registry import find
@@ -135,6 +138,37 @@ def test_a_computation_in_a_loop() -> None:
     scans = [n for n in made.graph.nodes() if isinstance(n.op, Scan)]
     inside = [n for n in every_node(scans[0].op.body) if isinstance(n.op, Collective)]  # type: ignore[attr-defined]
     assert {n.op.mnemonic for n in inside} == {"all_reduce", "axis_index"}
+
+
+def decided(axis: str) -> Model:
+    """Ranks of 2 x 3 that add up what they have along `model`, or not, as their number says."""
+    mesh = (("data", 2), ("model", 3))
+    x, own = build.param("x", DType.F32, (4, 6)), build.param("p", DType.F32, (2, 2))
+    total = apply("all_reduce", own, mesh=mesh, axes=("model",))
+    ways = (Graph("sum", (own,), {"y": total}), Graph("twice", (own,), {"y": build.mul(own, 2.0)}))
+    number = apply("axis_index", mesh=mesh, axes=(axis,))
+    body = Graph("body", (own,), {"y": Node.of(Cond(ways), number, own)})
+    divisions = ((("data",), ("model",)),)
+    op = ManualComputation(body, mesh, ("data", "model"), divisions, divisions)
+    return Model(Graph("g", (x,), {"y": Node.of(op, x)}), {}, {})
+
+
+def test_ranks_that_exchange_values_take_one_way() -> None:
+    mesh = Mesh((("data", 2), ("model", 3)))
+    model, given = decided("data"), {"x": np.arange(24, dtype=np.float32).reshape(4, 6)}
+    found = of_all(divided(model, mesh), model, given)[0]
+    np.testing.assert_array_equal(found, interpret(model.graph, given)["y"])
+    with pytest.raises(UnsupportedError, match="'model' may take different ways") as caught:
+        divided(decided("model"), mesh)
+    assert caught.value.diagnostics[0].code == "XL7822"
+
+
+def test_a_plan_has_the_mesh_of_the_model() -> None:
+    search = PlanSearch(TARGET, NetworkLink(), RankDevice())
+    (plan,) = search.plans(decided("data"), 6)
+    assert plan.mesh == Mesh((("data", 2), ("model", 3)))
+    with pytest.raises(SourceError, match="by hand on the mesh data=2,model=3, and not on 4 ranks"):
+        search.plans(decided("data"), 4)
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])

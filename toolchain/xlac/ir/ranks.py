@@ -26,7 +26,7 @@ def interpret_ranks(
 ) -> dict[str, Array]:
     """Every output by name. `inputs` and `weights` are arrays by name whose first axes are those of
     `mesh`, one local array for each rank. With `float64` as `interpret`. Raises ValueError where
-    ranks take different ways in a loop or a branch with collectives inside.
+    ranks that exchange values take different ways.
     """
     sizes = tuple(size for _, size in mesh)
     given: dict[Node, Array] = {}
@@ -39,15 +39,15 @@ def interpret_ranks(
             if array.shape != wanted:
                 raise ValueError(f"{about['name']!r} is {wanted} with the mesh, got {array.shape}")
             given[node] = widened(array, float64)
-    found = _Ranks(sizes, float64).outputs(graph, given)
+    found = _Ranks(tuple(name for name, _ in mesh), sizes, float64).outputs(graph, given)
     return dict(zip(graph.outputs, found, strict=True))
 
 
 class _Ranks:
     """Evaluates graphs on all ranks."""
 
-    def __init__(self, sizes: tuple[int, ...], float64: bool) -> None:
-        self.sizes, self.float64 = sizes, float64
+    def __init__(self, names: tuple[str, ...], sizes: tuple[int, ...], float64: bool) -> None:
+        self.names, self.sizes, self.float64 = names, sizes, float64
 
     def outputs(self, graph: Graph, given: Mapping[Node, Array]) -> list[Array]:
         """The outputs in order, given the arrays of parameters."""
@@ -84,13 +84,19 @@ class _Ranks:
                 return self._scan(node, inputs)
             case "while":
                 carry = list(inputs)
-                while self._alike(self._body(op.cond, carry)[0]):
-                    carry = self._body(op.body, carry)
+                while (going := self._decided(self._body(op.cond, carry)[0], node)).any():
+                    carry = self._where(going, self._body(op.body, carry), carry)
                 return tuple(carry)
             case "cond":
-                chosen = int(self._alike(inputs[0]))
-                inside = 0 <= chosen < len(op.branches)
-                return tuple(self._body(op.branches[chosen if inside else -1], inputs[1:]))
+                last = len(op.branches) - 1
+                chosen = self._decided(inputs[0], node)
+                chosen = np.where((chosen < 0) | (chosen > last), last, chosen)
+                ways = [(n, b) for n, b in enumerate(op.branches) if (chosen == n).any()]
+                results = self._body(ways[0][1], inputs[1:])
+                for number, branch in ways[1:]:
+                    found = self._body(branch, inputs[1:])
+                    results = self._where(chosen == number, found, results)
+                return tuple(results)
             case "call":
                 return tuple(self._body(op.body, inputs))
         raise ValueError(f"{op.mnemonic} has collectives inside")
@@ -98,12 +104,23 @@ class _Ranks:
     def _body(self, body: Graph, arrays: Sequence[Array]) -> list[Array]:
         return self.outputs(body, dict(zip(body.inputs, arrays, strict=True)))
 
-    def _alike(self, array: Array) -> Any:
-        """The value that all ranks have. Raises ValueError where it is not one."""
-        first = array.reshape(-1)[0]
-        if not (array == first).all():
-            raise ValueError("ranks take different ways, and exchange values inside")
-        return first
+    def _decided(self, array: Array, node: Node) -> Array:
+        """What each rank decides. Raises ValueError where it is not the same on all that exchange
+        values inside of a loop or a branch.
+        """
+        for name in _exchanging(node.op.bodies()):
+            axis = self.names.index(name)
+            if not (array == np.take(array, [0], axis)).all():
+                raise ValueError("ranks take different ways, and exchange values inside")
+        return array
+
+    def _where(self, there: Array, ones: list[Array], others: list[Array]) -> list[Array]:
+        """What some ranks have of the one, and the rest of the other."""
+        mesh = len(self.sizes)
+        return [
+            np.where(there.reshape(*self.sizes, *[1] * (one.ndim - mesh)), one, other)
+            for one, other in zip(ones, others, strict=True)
+        ]
 
     def _scan(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
         op: Any = node.op
@@ -129,3 +146,15 @@ def _exchanges(body: Graph) -> bool:
         hasattr(node.op, "across") or any(map(_exchanges, node.op.bodies()))
         for node in body.nodes()
     )
+
+
+def _exchanging(bodies: Sequence[Graph]) -> set[str]:
+    """The axes of the mesh along which ranks exchange values inside of bodies."""
+    found: set[str] = set()
+    for body in bodies:
+        for node in body.nodes():
+            if hasattr(node.op, "across"):
+                about = attributes(node.op)
+                found |= {*about.get("axes", about.get("manual", ()))}
+            found |= _exchanging(node.op.bodies())
+    return found

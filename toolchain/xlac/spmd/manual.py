@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xlac.ir.graph import Graph, Node, map_bodies
@@ -12,7 +12,8 @@ from xlac.ops.collective.ranks import AxisIndex, Varying
 from xlac.ops.control.control import Cond, Pick, While
 from xlac.spmd.mesh import Mesh, Sharding
 from xlac.spmd.reshard import Local, Resharder, describe
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac.spmd.same_ways import check_ways
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError, VerifyError
 
 SAID = "in the model"
 
@@ -52,6 +53,21 @@ def check_outside(graph: Graph) -> None:
         if not isinstance(node.op, ManualComputation):
             for body in node.op.bodies():
                 check_outside(body)
+
+
+def check_manual_ways(whole: Graph, own: Graph, shardings: Mapping[str, Sharding]) -> None:
+    """`check_ways` for the graph of a rank. Raises UnsupportedError where the whole graph computes
+    by hand, so that a user decides who takes which way, and VerifyError where only xlac does.
+    """
+    try:
+        check_ways(own, shardings)
+    except VerifyError as error:
+        node = next(computations(whole), None)
+        if node is None:
+            raise
+        span = node.origin.span if node.origin else None
+        hint = "a rank that takes another way leaves those waiting that exchange values"
+        raise UnsupportedError(Diagnostic("XL7822", str(error), span, hint)) from None
 
 
 def inlined(node: Node, values: Sequence[Local], resharder: Resharder) -> list[Local]:

@@ -26,7 +26,7 @@ from xlac.spmd.assignment import Assignment, assigned, sharding_of
 from xlac.spmd.bodies import BodyRequest, LocalBody
 from xlac.spmd.halo import regrouped, rolled, unfit, with_halos
 from xlac.spmd.loops import LoopDivider
-from xlac.spmd.manual import inlined
+from xlac.spmd.manual import check_manual_ways, inlined
 from xlac.spmd.merge_sums import merge_sums
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_size
 from xlac.spmd.propagate import Shardings, value_of
@@ -34,7 +34,6 @@ from xlac.spmd.reshard import Local, Resharder, describe
 from xlac.spmd.rows import dearer, own_rows
 from xlac.spmd.rules.rule import Dims, Factor, ShardingRule
 from xlac.spmd.run_time import Rates
-from xlac.spmd.same_ways import check_ways
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +83,7 @@ def partitioned(
     known = {name: partitioner.value(node).sharding for name, node in params.items()}
     weights = {n: s for n, s in known.items() if params[n] not in set(graph.inputs)}
     merged, reasons = merge_sums(Graph(graph.name, inputs, outputs), partitioner.resharder.reasons)
-    check_ways(merged, known)
+    check_manual_ways(graph, merged, known)
     return Partitioned(
         merged,
         mesh,

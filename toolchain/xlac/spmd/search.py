@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
-from xlac.ir.graph import Node
+from xlac.ir.graph import Graph, Node
 from xlac.model import MeshSection, Model, SaidSharding
+from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.cost import nbytes
 from xlac.ops.nn.attention import Attention
 from xlac.ops.tensor.leaf import Param
 from xlac.placement.places import refuse_places
 from xlac.spmd.cost import NetworkLink, RankDevice, seconds
+from xlac.spmd.manual import computations
 from xlac.spmd.mesh import Mesh, Sharding
 from xlac.spmd.model import DATA, expanded, of_rank
 from xlac.spmd.partition import Partitioned
@@ -68,7 +70,8 @@ class PlanSearch:
         """
         refuse_places(model, "xlac plan")
         model = replace(model, graph=expanded(model.graph, self.target, (Attention,)))
-        plans = [plan for mesh in meshes(model.ranks, ranks) if (plan := self._best(model, mesh))]
+        tried = by_hand(model.graph, ranks) or meshes(model.ranks, ranks)
+        plans = [plan for mesh in tried if (plan := self._best(model, mesh))]
         if not plans:
             problem = f"no mesh of {ranks} ranks gives each of them work of its own"
             hint = "larger dimensions, fewer --ranks, or a section mesh with other axes"
@@ -119,6 +122,21 @@ def too_large(least: int, limit: int | None) -> SourceError:
     """The error where no plan fits the memory of a rank."""
     problem = f"every plan needs {least:,} bytes on a rank or more, and {limit:,} are allowed"
     return SourceError(Diagnostic("XL7814", problem, hint="more --ranks, or more --max-memory"))
+
+
+def by_hand(graph: Graph, ranks: int) -> list[Mesh]:
+    """The mesh on which a model computes by hand; empty where it does not. Raises SourceError where
+    that is not of so many ranks.
+    """
+    for node in computations(graph):
+        assert isinstance(node.op, ManualComputation)
+        mesh = Mesh(node.op.mesh)
+        if mesh.ranks != ranks:
+            problem = f"the model computes by hand on the mesh {mesh}, and not on {ranks} ranks"
+            span = node.origin.span if node.origin else None
+            raise SourceError(Diagnostic("XL7814", problem, span, f"--ranks {mesh.ranks}"))
+        return [mesh]
+    return []
 
 
 def meshes(section: MeshSection | None, ranks: int) -> Iterator[Mesh]:
