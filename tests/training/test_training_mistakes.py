@@ -98,3 +98,11 @@ def test_files_outside_of_the_folder_need_permission(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="XL3002"):
         xlac.trainer(inner / "m.yaml")
     assert xlac.trainer(inner / "m.yaml", allow_outside=True).metrics == ("loss", "accuracy")
+
+
+def test_options_that_compile_lacks(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(SPEC.format(optimizer="{sgd: {lr: 0.1}}", more=""))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'chekced'"):
+        xlac.trainer(tmp_path / "m.yaml", chekced="bounds")
+    trainer = xlac.trainer(tmp_path / "m.yaml", checked="bounds")
+    assert trainer.metrics == ("loss", "accuracy")

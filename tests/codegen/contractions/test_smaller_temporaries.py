@@ -10,7 +10,7 @@ import pytest
 from contraction_harness import TARGETS, compute, conv, cpu, group, param, program, values
 from schedule_draws import matmul
 
-from xlac.codegen.cpu.conv.winograd import choose
+from xlac.codegen.cpu.conv.winograd import choose, weight_gradient_choice
 from xlac.codegen.lower import lower
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gemm import GemmSchedule
@@ -28,8 +28,7 @@ def transposed(m: int, n: int, k: int) -> Group:
 
 
 def images(batch: int) -> Group:
-    nhwc = {"layout": ("NHWC", "HWIO", "NHWC")}
-    return group(Kind.CONV, conv((batch, 12, 12, 16), (3, 3, 16, 32), pad=1, kind="input", **nhwc))
+    return group(Kind.CONV, conv((batch, 12, 12, 16), (3, 3, 16, 32), pad=1, kind="input"))
 
 
 PRODUCTS: dict[str, Callable[[], Group]] = {
@@ -66,6 +65,21 @@ def test_a_long_sum_is_packed_chunk_by_chunk() -> None:
     chosen = decisions.settled["main"]
     assert isinstance(chosen, GemmSchedule)
     assert chosen.right == "panel" and 0 < chosen.blocking.chunk < 3100
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_tiles_of_some_channels(guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weight_gradient_choice, "pays", lambda tiling, target: True)
+    target = replace(cpu(), fast=not guarded)
+    made = group(Kind.CONV, conv((48, 12, 12, 2), (12, 12, 2, 32), pad=1, kind="input"))
+    tiling = weight_gradient_choice.tiling(made.anchor, target)
+    assert tiling is not None and tiling.channels == 48
+    little = replace(target, temporary_bytes=tiling.tiles * tiling.points * 48 * 4 // 2)
+    usual, small = (program(made, one, {}).arena_bytes for one in (target, little))
+    assert small < usual - little.temporary_bytes
+    given = values(made)
+    given["x"][5, 3, 3, 0] = np.inf
+    np.testing.assert_array_equal(compute(made, little, given), compute(made, target, given))
 
 
 @pytest.mark.parametrize("batch", [1, 4, 6])

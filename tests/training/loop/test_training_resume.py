@@ -15,6 +15,7 @@ from logistic import LogisticSteps, Told, samples, trained
 from xlac.training.loop import checkpoint
 from xlac.training.loop.description import described
 from xlac.training.loop.options import RunOptions
+from xlac.training.loop.run_folder import about
 from xlac_sdk.source import LimitError, SourceError
 
 
@@ -113,6 +114,8 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
         trained(tmp_path / "full", resume=True)
     with pytest.raises(SourceError, match="XL6332"):
         trained(tmp_path / "none", resume=True)
+    with pytest.raises(SourceError, match=r"no run.json of a run in .*none"):
+        about(tmp_path / "none", needed=True)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["full", "thesis.tex"]
     trained(tmp_path / "run", epochs=1)
     with pytest.raises(SourceError, match=r"--resume .*run goes on") as exists:

@@ -249,7 +249,7 @@ def test_a_run_names_its_spec_and_no_code(
 ) -> None:
     """Another folder has no run, and a module's run does not say which code to import."""
     assert status(["train", "--resume", str(tmp_path / "none")]) == 2
-    assert "give SPEC, or --from-torch" in capsys.readouterr().err
+    assert "there is no run.json of a run in" in capsys.readouterr().err
     (tmp_path / "run.json").write_text('{"target": "reference", "epochs": 2}')
     assert status(["train", "--resume", str(tmp_path)]) == 2
     assert "names no code" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class Trainer(SavedState, FactorFiles):
         mesh: str | Mapping[str, int] | None = None,
         **options: Any,
     ) -> None:
+        signature(compile).bind_partial(spec, target, **options)  # TypeError for unknown options
         model, training = load_training(
             Path(spec), dims=dims, params=params, allow_outside=allow_outside
         )

@@ -186,7 +186,8 @@ def prepared(
 
     if resume is not None and folder is not None and folder != resume:
         raise click.UsageError("--resume continues in the folder that it names; leave -o out")
-    before = about(resume) if resume is not None else {}
+    unknown = given["spec"] is None and from_torch is None  # what is trained: the run says it
+    before = about(resume, unknown) if resume is not None else {}
     given["spec"] = spec_of(given["spec"], from_torch, before)
     if mesh is not None and from_torch is not None:
         raise click.UsageError("--mesh does not go with --from-torch")

@@ -143,6 +143,11 @@ class RunFolder:
             save_weights(temporary)
 
 
-def about(path: Path) -> dict[str, Any]:
-    """The content of run.json; empty where there is none. Raises SourceError."""
+def about(path: Path, needed: bool) -> dict[str, Any]:
+    """The content of run.json; empty where there is none, which is an error if it is `needed`.
+    Raises SourceError.
+    """
+    if needed and not (path / ABOUT).is_file():
+        hint = "a spec beside --resume tells what is trained; -o begins a new run"
+        raise fault("XL6332", f"there is no {ABOUT} of a run in {path}", hint)
     return described(path / ABOUT)

@@ -117,7 +117,8 @@ class Tiling:
 @dataclass(frozen=True, slots=True)
 class WeightTiling:
     """The gradient for the weights of a 3x3 convolution, its map `pixels` of cotangents in tiles of
-    2 by 2. If it is `guarded`, sums that are not finite are computed directly.
+    2 by 2. If it is `guarded`, sums that are not finite are computed directly. It may be that of
+    some of the input's channels, from the channel `first`.
     """
 
     batch: int
@@ -127,6 +128,7 @@ class WeightTiling:
     channels: int
     columns: int
     guarded: bool
+    first: int = 0
 
     @property
     def points(self) -> int:
@@ -142,6 +144,16 @@ class WeightTiling:
     def tiles(self) -> int:
         """The number of tiles of the whole batch."""
         return self.batch * self.grid[0] * self.grid[1]
+
+    def parts(self, block: int, nbytes: int) -> list[WeightTiling]:
+        """Tilings of equal parts of the channels, in whole blocks, whose transformed input takes at
+        most `nbytes` if a block's does; the whole where `nbytes` is 0.
+        """
+        sizes = [n for n in range(self.channels, 0, -block) if self.channels % n == 0]
+        some = [replace(self, channels=n) for n in (sizes if nbytes else sizes[:1])]
+        room = nbytes // DType.F32.nbytes // self.points
+        fit = next((t for t in some if plane(t.input(block).point_size) <= room), some[-1])
+        return [replace(fit, first=at) for at in range(0, self.channels, fit.channels)]
 
     def input(self, block: int) -> TiledMap:
         """The tiles of the input, in blocks of channels."""

@@ -9,11 +9,15 @@ tiles, and a last kernel transforms the products of a pair of channels to its ni
 A result is a sum over all pixels of a channel, of which those that its window lacks, at the border,
 cancel except for rounding errors. If one of them is infinite or NaN, or if a sum overflows, the
 result is not finite; such results are summed directly, but not with `precision: fast`.
+
+Where the target's `temporary_bytes` has no room for the transformed input, a part of its channels
+is transformed at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from xlac.codegen.core import epilogue, operands
@@ -64,15 +68,28 @@ def lower(
         view, copies = _channels_last(number, group, target, f"{name}_{what}", lower_part)
         launches += copies
         views.append(view)
-    maps = t.input(schedule.lanes), t.cotangents(cotangent_block(t, schedule))
-    points = []
-    for view, map, what in zip(views, maps, ("points", "cotangents"), strict=True):
-        to = Scratch(DType.F32, t.points * plane(map.point_size), what)
-        launches.append(_transform(group, target, f"{name}_{what}", map, view, to, schedule))
-        points.append(to)
-    products = Scratch(DType.F32, t.points * t.channels * t.columns, "products")
-    launches += _products(t, maps, points, products, target, name, lower_part)
-    launches.append(weight_results.launch(group, target, name, after, t, views, products, schedule))
+    x, cotangents = views
+    parts = t.parts(schedule.lanes, target.temporary_bytes)
+    maps = parts[0].input(schedule.lanes), t.cotangents(cotangent_block(t, schedule))
+    points = [
+        Scratch(DType.F32, t.points * plane(map.point_size), what)
+        for map, what in zip(maps, ("points", "cotangents"), strict=True)
+    ]
+    launches.append(
+        _transform(group, target, f"{name}_cotangents", maps[1], cotangents, points[1], schedule)
+    )
+    products = Scratch(DType.F32, t.points * parts[0].channels * t.columns, "products")
+    dots = _products(parts[0], maps, points, products, target, name, lower_part)
+    for part in parts:
+        own = f"{name}_{part.first}" if len(parts) > 1 else name
+        seen = replace(x, offset=x.offset + part.first * x.strides[3])
+        launches += [
+            _transform(group, target, f"{own}_points", maps[0], seen, points[0], schedule),
+            *dots,
+            weight_results.launch(
+                group, target, own, after, part, (seen, cotangents), products, schedule
+            ),
+        ]
     used = {view.value for view in views if isinstance(view.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
 

@@ -119,8 +119,12 @@ class _Results:
             return
         columns = build.ramp(column, 1, self.lanes)
         for (i, j), value in zip(product(range(TAPS), repeat=2), results, strict=True):
-            at = (channel, build.index(i), build.index(j), columns)
+            at = (self._among(channel), build.index(i), build.index(j), columns)
             self.after.store(self.elements, at, value)
+
+    def _among(self, channel: Expr) -> Expr:
+        """A channel among all of the input."""
+        return build.add(channel, self.t.first)
 
     def _store_each(self, channel: Expr, column: Expr, results: Sequence[Expr] | None) -> None:
         """The same in a loop; results that are None are summed directly."""
@@ -134,7 +138,7 @@ class _Results:
             else:
                 place = build.mul(linear((i, j), (TAPS, 1)), lanes)
                 value = build.load(kept, place, lanes)
-            at = (channel, i, j, build.ramp(column, 1, lanes))
+            at = (self._among(channel), i, j, build.ramp(column, 1, lanes))
             self.after.store(self.elements, at, value)
 
     def _direct(self, channel: Expr, column: Expr, i: Expr, j: Expr) -> Expr:
