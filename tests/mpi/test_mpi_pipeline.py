@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mpirun import pids, started
+from mpirun import ROOT, alone, mpirun, pids, started
 from test_mpi_train import BOUND, DATA, digits, losses, state, train
 
 STAGES = "mesh: {data: null, stage: null}\npipeline: {axis: stage, stages: [[h1, a1], [logits]]}\n"
@@ -55,3 +55,19 @@ def test_a_stage_that_stops_is_named(tmp_path: Path) -> None:
     assert process.returncode == 4
     assert re.findall(r"error: rank (\d) .* has waited for .*XL7813", said) == ["0"], said
     assert re.findall(r"rank (\d) \(.*\) does not answer", said) == ["1"], said
+
+
+def test_a_model_is_called_in_stages(tmp_path: Path) -> None:
+    """Two stages, of one rank or of two that share the batch."""
+    spec = tmp_path / "model.yaml"
+    text = (ROOT / "specs" / "digits.yaml").read_text("utf-8")
+    weights = ROOT / "specs" / "digits.safetensors"
+    spec.write_text(STAGES + text.replace("digits.safetensors", f"{weights}"), "utf-8")
+    given = ("run", spec, "--dim", "batch=6", "--seed", "1", "--allow-outside")
+    wanted = alone(*given, "--output", f"probs=@{tmp_path}/one.npy")
+    assert wanted.returncode == 0, wanted.stderr
+    for count, mesh in ((2, "data=1,stage=2"), (4, "data=2,stage=2")):
+        ran = mpirun(count, *given, "--mesh", mesh, "--output", f"probs=@{tmp_path}/many.npy")
+        assert ran.returncode == 0, ran.stderr
+        one, many = (np.load(tmp_path / name) for name in ("one.npy", "many.npy"))
+        np.testing.assert_allclose(many, one, rtol=0, atol=1e-6)

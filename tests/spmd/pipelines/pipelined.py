@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xlac.driver import specialized
-from xlac.pipelining.balance import stages_of
-from xlac.pipelining.phases import holders, phases_of
 from xlac.pipelining.plan import PhasePlan
 from xlac.pipelining.schedule import PhaseTimes
-from xlac.ranks.pipeline import LocalModel, without_state
+from xlac.ranks.pipeline_plans import StepModels
 from xlac.spec.load import load_training
 from xlac.spmd.mesh import Mesh
 from xlac.spmd.run_time import Rates
@@ -79,16 +77,11 @@ def plans_of(text: str, folder: Path, ranks: int, *kinds: str) -> dict[str, Phas
     model, training = load_training(path)
     graphs = graphs_of(model, training)
     assert model.ranks is not None and model.ranks.pipeline is not None
-    mesh = Mesh((("stage", ranks),))
-    models = {}
-    for kind in kinds:
-        own = without_state(specialized(graphs.entry(kind), {"batch": 8}), [NUMBER])
-        models[kind] = LocalModel.of(own, mesh, 0, TARGET).model
-    any_graph = next(iter(models.values())).graph
-    said = stages_of(model.ranks.pipeline, ranks, any_graph, Rates())
+    models = {kind: specialized(graphs.entry(kind), {"batch": 8}) for kind in kinds}
     kept = {tensor.name for tensor in graphs.state if not tensor.transient}
-    held = holders(models.values(), said, ranks, kept)
-    return {kind: phases_of(one, said, ranks, held) for kind, one in models.items()}
+    step = StepModels(models, kinds, kept, [NUMBER])
+    mesh = Mesh((("stage", ranks),))
+    return step.plans(model.ranks.pipeline, mesh, 0, TARGET, Rates())[1]
 
 
 def even_times(plan: PhasePlan) -> Mapping[PhasePlan, PhaseTimes]:

@@ -10,6 +10,7 @@ from xlac.ops.collective.group import Collective
 from xlac.ops.control.control import Pick
 from xlac.ops.tensor.leaf import Const, Iota, Param
 from xlac.ops.tensor.view import Broadcast, Reshape
+from xlac.pipelining.fewer_bytes import move_nodes
 from xlac.placement.cut import nbytes
 
 StageOfPath = Callable[[str], "int | None"]
@@ -34,7 +35,7 @@ def staged(
     """The stages of a graph. Nodes of derivatives and updates have the paths of what they are
     derived from, and so its stage. What is kept of a weight, such as its sum of gradients, is where
     the weight is, as are the nodes without a known path that read or change it; others are where
-    most of what they read is. `states` maps a state to the output with its next value.
+    the fewest bytes pass for them. `states` maps a state to the output with its next value.
     """
     states = states or {}
     following = set(states.values())
@@ -69,7 +70,7 @@ def _without_leaves(graph: Graph) -> Graph:
 
 
 def _moving(graph: Graph) -> set[Node]:
-    """Nodes that are computed wherever they are read: made of counters and constants alone, or a
+    """Nodes that are computed wherever they are read: made of numbers and constants alone, or a
     value repeated, of which less is sent when it is whole.
     """
     alike: set[Node] = set()
@@ -77,7 +78,7 @@ def _moving(graph: Graph) -> set[Node]:
     ends = set(graph.outputs.values())
     for node in graph.order:
         if isinstance(node.op, Param):
-            if node.op.kind == "state" and node.type.size == 1:
+            if node.op.kind != "weight" and node.type.size == 1:  # all ranks have inputs
                 alike.add(node)
         elif not node.inputs:  # a constant, a count, the number of a rank
             alike.add(node)
@@ -130,6 +131,7 @@ def _assigned(
 ) -> dict[Node, int]:
     """The stage of every node that has one."""
     stage_of: dict[Node, int] = {}
+    free: set[Node] = set()
     source: dict[Node, Node] = {}  # what a node that moves is made of, where that is of a stage
     waiting: list[Node] = []
     for node in graph.order:
@@ -148,11 +150,14 @@ def _assigned(
         if stage is None and staged_inputs and not isinstance(node.op, Pick):
             largest = max(staged_inputs, key=lambda one: (nbytes(one), -stage_of[one]))
             stage = stage_of[largest]
+            if len(node.results) == 1:
+                free.add(node)
         if stage is None:
             waiting.append(node)
         else:
             stage_of[node] = stage
     _go_with_readers(graph, stage_of, waiting)
+    move_nodes(graph, stage_of, free, moving)
     return stage_of
 
 

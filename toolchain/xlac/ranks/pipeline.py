@@ -1,69 +1,19 @@
-"""A model of one rank in the phases of a pipeline, and a run of micro-batches through all ranks."""
+"""A run of micro-batches through the ranks of a pipeline: the part of one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from xlac.ir.dims import static
-from xlac.ir.graph import Graph
 from xlac.ir.op import Array
-from xlac.ir.text import show
-from xlac.ir.types import Type
-from xlac.model import Model
-from xlac.ops.collective.group import Collective
-from xlac.ops.tensor.leaf import Param, param
-from xlac.ops.walks import substituted
-from xlac.passes.cse import merge
-from xlac.passes.rewrite.trace import Trace
 from xlac.pipelining.plan import Message, Phase, PhasePlan
 from xlac.pipelining.schedule import Task
-from xlac.spmd.merge_sums import every_node
-from xlac.spmd.mesh import Mesh
-from xlac.spmd.model import of_rank
-from xlac.spmd.partition import Partitioned
-from xlac_sdk.host.ranks.communicator import Communicator, PendingMessage, group_of
-from xlac_sdk.support.hashing import blake2b
-from xlac_sdk.target import Target
+from xlac_sdk.host.ranks.communicator import Communicator, PendingMessage
 
 ALIGNMENT = 64  # bytes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LocalModel:
-    """The whole model as the ranks of one place of the mesh's other axes have it, of primitives,
-    before its stages are cut; how it was partitioned, and the types of the whole values.
-    """
-
-    model: Model
-    plan: Partitioned
-    inputs: Mapping[str, Type]
-    outputs: Mapping[str, Type]
-
-    @staticmethod
-    def of(model: Model, mesh: Mesh, rank: int, target: Target) -> LocalModel:
-        """The model of a rank; its sizes are fixed. The axis of stages divides no value."""
-        own, plan = of_rank(model, mesh, rank, target, idle_axes=True)
-        own = replace(own, graph=merge(own.graph, Trace()))  # so that no value is sent twice
-        inputs = {param(node).name: node.type for node in model.inputs}
-        outputs = {name: node.type for name, node in model.graph.outputs.items()}
-        return LocalModel(own, plan, inputs, outputs)
-
-    def groups(self, rank: int) -> list[tuple[int, ...]]:
-        """A rank's groups of all collectives, of this rank's phases or not, in one order."""
-        axes = {n.op.axes for n in every_node(self.model.graph) if isinstance(n.op, Collective)}
-        return [group_of(self.plan.mesh.axes, names, rank)[0] for names in sorted(axes)]
-
-
-def digest_of(plans: Sequence[PhasePlan], order: Sequence[Sequence[Task]]) -> str:
-    """Names what all ranks have to agree on."""
-    parts = [f"{order}"]
-    for plan in dict.fromkeys(plans):
-        parts += [show(plan.whole.graph), f"{[(one.rank, one.stage) for one in plan.phases]}"]
-        parts += [f"{[(one.source, one.rank, one.values) for one in plan.messages]}"]
-    return blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 @dataclass(eq=False)
@@ -274,19 +224,3 @@ class PipelineRun:
 
 def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
-
-
-def without_state(model: Model, names: Sequence[str]) -> Model:
-    """The model with some of its states given by callers, and their next values left out."""
-    found = {
-        node: replace(node, op=Param(param(node).name, node.type, "input"))
-        for node in model.graph.inputs
-        if param(node).name in names
-    }
-    gone = {model.state[name] for name in names if name in model.state}
-    outputs = {name: node for name, node in model.graph.outputs.items() if name not in gone}
-    nodes = substituted(list(outputs.values()), found)
-    inputs = tuple(found.get(node, node) for node in model.graph.inputs)
-    graph = Graph(model.graph.name, inputs, dict(zip(outputs, nodes, strict=True)))
-    state = {name: output for name, output in model.state.items() if name not in names}
-    return replace(model, graph=graph, state=state)

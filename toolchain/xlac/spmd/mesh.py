@@ -46,6 +46,12 @@ class Mesh:
             zip((n for n, _ in self.axes), map(int, np.unravel_index(rank, shape)), strict=True)
         )
 
+    def along(self, rank: int, name: str) -> tuple[int, list[int]]:
+        """The place of a rank along an axis, and the ranks there whose other places are its own."""
+        own = self.place(rank)
+        others = ((n, self.place(n)) for n in range(self.ranks))
+        return own[name], [n for n, at in others if {**at, name: own[name]} == own]
+
     def number(self, rank: int, names: AxisNames) -> int:
         """The number of a rank in its group along some axes."""
         place, sizes, number = self.place(rank), self.sizes, 0

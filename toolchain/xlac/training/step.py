@@ -81,6 +81,7 @@ class TrainingGraphs:
     losses: tuple[str, ...]  # the metrics that are minimised
     # by loss ("" if there is one), then by the state tensor that holds the base rate
     rates: Mapping[str, Mapping[str, Rate]]
+    micro_batches: int = 1  # of a step
 
     @property
     def entries(self) -> dict[str, Model]:
@@ -105,9 +106,7 @@ class TrainingGraphs:
 
 
 def training_graphs(model: Model, training: Training) -> TrainingGraphs:
-    """The graphs of a step, an evaluation and the model itself. Raises NoDerivativeError, and Fault
-    for an optimizer that cannot update one of its weights.
-    """
+    """The graphs of training. Raises NoDerivativeError, and Fault for what no optimizer updates."""
     return _Builder(model, training).graphs()
 
 
@@ -153,6 +152,7 @@ class _Builder:
             tuple(Metric.of(name, mean) for name, mean in means.items()),
             tuple(losses),
             self.state.rates,
+            training.accumulate,
         )
 
     def _results(

@@ -19,8 +19,14 @@ from xlac.cli.options import (
 from xlac.cli.runs.rank import mesh_option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xlac.cli.choice import Chosen
     from xlac.model import Model
+    from xlac.spmd.cost import NetworkLink
+    from xlac.spmd.mesh import Mesh
+    from xlac.training.step import TrainingGraphs
+    from xlac_sdk.target import Target
 
 
 @click.command(name="explain")
@@ -61,7 +67,7 @@ def command(
         click.echo(diagnostics.explain(str(spec).upper()))
         return
 
-    from xlac.cli.models import open_model
+    from xlac.cli.models import opened
     from xlac.debug.explain import story
     from xlac.driver import lower
     from xlac_sdk.host.registry import find
@@ -69,21 +75,26 @@ def command(
     from xlac_sdk.support.choices import nearest
 
     choice = chosen(spec, **options)
-    model = open_model(choice, mesh=mesh)
+    model, graphs = opened(choice, mesh=mesh)
     backend = find(choice.target)
     facts = backend.target_for(choice.options.request)
     if mesh is not None:
+        from xlac.ranks.pipeline_plans import in_stages
         from xlac.ranks.program import rank_program
         from xlac.ranks.story import tell_ranks
         from xlac.spmd.cost import NetworkLink
         from xlac.spmd.model import mesh_of, parsed
 
         wanted = mesh_of(model.ranks, parsed(mesh))
+        network = NetworkLink.parse(link) if link else NetworkLink()
+        if in_stages(model, wanted):
+            click.echo(_pipeline(model, graphs, wanted, facts, network, backend.control))
+            return
         program = rank_program(
             model, wanted, 0, backend, facts, wanted=choice.wanted, memory=choice.memory
         )
         if node is None:
-            click.echo(tell_ranks(program, NetworkLink.parse(link) if link else NetworkLink()))
+            click.echo(tell_ranks(program, network))
         lowered = program.lowered
     elif link is not None:
         raise click.UsageError("--link goes with --mesh")
@@ -99,6 +110,32 @@ def command(
         hint = nearest(node, known, some)
         raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
     click.echo(text)
+
+
+def _pipeline(
+    model: Model,
+    graphs: TrainingGraphs | None,
+    mesh: Mesh,
+    target: Target,
+    link: NetworkLink,
+    control: Mapping[str, str],
+) -> str:
+    """The stages of a model or of a step of training, and the programs of their phases."""
+    from xlac.debug.explain import story
+    from xlac.ranks.pipeline_plans import StepModels
+    from xlac.ranks.pipeline_story import PipelineStory
+    from xlac.spmd.run_time import Rates
+    from xlac.training.ranks.pipeline import step_models
+
+    assert model.ranks is not None and model.ranks.pipeline is not None
+    step = StepModels.alone(model) if graphs is None else step_models(graphs, model)
+    told = PipelineStory.of(step, model.ranks.pipeline, mesh, target, Rates(link))
+    lowered = told.lowered(target)
+    parts = [told.tell(lowered)]
+    for phase, one in lowered:
+        parts.append(f"---- phase {phase.number}, of stage {phase.stage}")
+        parts.append(story.tell(one, phase.model.graph, None, control, False))
+    return "\n".join(parts)
 
 
 def _stages(model: Model, choice: Chosen, node: str | None, schedules: bool) -> str:

@@ -15,6 +15,7 @@ from xlac_sdk.support.counts import number_of
 if TYPE_CHECKING:
     from xlac.cli.choice import Chosen
     from xlac.model import Model
+    from xlac.ranks.pipeline_program import PipelineProgram
     from xlac.ranks.program import RankProgram
     from xlac.runtime.compiled import Compiled
     from xlac.spmd.mesh import Mesh
@@ -153,6 +154,8 @@ def _together(
     from xlac.driver import specialized
     from xlac.ops.tensor.leaf import param
     from xlac.ranks.agreement import ReadyProgram, backend_of, rank_0_first
+    from xlac.ranks.pipeline_plans import in_stages
+    from xlac.ranks.pipeline_program import PipelineProgram
     from xlac.ranks.program import memory_of, rank_program
     from xlac.runtime.specialization import solve
 
@@ -160,6 +163,17 @@ def _together(
     fixed = specialized(replace(model, allow_kernels=False), sizes)
     backend = backend_of(here, choice.target)
     facts = backend.target_for(choice.options.request)
+
+    if in_stages(fixed, mesh):
+        options = {
+            "pipeline": choice.pipeline,
+            "verify_each": choice.options.verify_each,
+            "wanted": choice.wanted,
+            "every": False,
+        }
+        staged = PipelineProgram.of(fixed, mesh, here, backend, facts, **options)
+        _tell(here, model.name, mesh, staged.memory)
+        return _gathered(here, staged, staged(here, inputs))
 
     def work() -> ReadyProgram:
         made = rank_program(
@@ -176,13 +190,16 @@ def _together(
         return made, made.compiled(backend)
 
     program, compiled = rank_0_first(here, work)
-    if here.rank == 0:
-        needs = memory_of(program)
-        text = ", ".join(f"{name} {amount:,} B" for name, amount in needs.items())
-        click.echo(
-            f"{model.name} on {number_of(mesh.ranks, 'rank')}, mesh {mesh}; each: {text}", err=True
-        )
+    _tell(here, model.name, mesh, memory_of(program))
     return _called(here, program, compiled, inputs)
+
+
+def _tell(here: MpiRank, name: str, mesh: Mesh, needs: dict[str, int]) -> None:
+    if here.rank == 0:
+        text = ", ".join(f"{what} {amount:,} B" for what, amount in needs.items())
+        click.echo(
+            f"{name} on {number_of(mesh.ranks, 'rank')}, mesh {mesh}; each: {text}", err=True
+        )
 
 
 def _called(
@@ -191,6 +208,13 @@ def _called(
     """Calls the program, and gathers its outputs on rank 0."""
     results = compiled(**program.parts(inputs))
     own = results if isinstance(results, dict) else {compiled.outputs[0]: results}
+    return _gathered(here, program, own)
+
+
+def _gathered(
+    here: MpiRank, program: RankProgram | PipelineProgram, own: Outputs
+) -> Outputs | None:
+    """Whole outputs on rank 0, from the parts of all."""
     whole: Outputs = {}
     for name, array in own.items():
         if not program.divided(name):

@@ -20,8 +20,9 @@ from xlac.pipelining.phases import holders, phases_of
 from xlac.pipelining.plan import Phase, PhasePlan, refuse_copies
 from xlac.pipelining.schedule import PipelineOrder, ordered
 from xlac.pipelining.stages import StageOfPath
-from xlac.ranks.agreement import by_rank_0
-from xlac.ranks.pipeline import ArrayPool, LocalModel, PipelineRun, digest_of, without_state
+from xlac.ranks.pipeline import ArrayPool, PipelineRun
+from xlac.ranks.pipeline_plans import LocalModel, StepModels, without_state
+from xlac.ranks.pipeline_program import agree, check_collectives
 from xlac.ranks.program import parts_of_inputs
 from xlac.runtime.compiled import Compiled
 from xlac.spmd.run_time import Rates
@@ -29,6 +30,7 @@ from xlac.training.accumulate import ACCUMULATE, NUMBER
 from xlac.training.ranks.division import RankTraining
 from xlac.training.ranks.programs import RankTrainingPrograms
 from xlac.training.shared_state import TrainingPrograms
+from xlac.training.step import TrainingGraphs
 from xlac_sdk.host import stopping
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.host.call_binding import unknown
@@ -53,10 +55,7 @@ class PipelinePrograms(RankTrainingPrograms):
             raise UnsupportedError(Diagnostic("XL7841", problem, said.span, "order: together"))
         self._said, self._tensors = said, among.tensors
         self._stages = self._mesh.sizes[said.axis]
-        own = self._mesh.place(self._ranks.rank)
-        self._stage = own[said.axis]
-        places = enumerate(map(self._mesh.place, range(self._mesh.ranks)))
-        self._peers = [n for n, at in places if {**at, said.axis: self._stage} == own]
+        self._stage, self._peers = self._mesh.along(self._ranks.rank, said.axis)
         self._pool = ArrayPool()
         self._local: dict[tuple[str, Sizes], LocalModel] = {}
         self._phase_plans: dict[tuple[str, Sizes], PhasePlan] = {}
@@ -149,9 +148,9 @@ class PipelinePrograms(RankTrainingPrograms):
         if plans not in self._orders:
             order = ordered(plans, self._said.schedule)
             check_order(plans, order.ranks)
-            self._agree(digest_of(plans, order.ranks))
+            agree(self._ranks, plans, order.ranks)
             for local in locals:
-                self._check_collectives(local)
+                check_collectives(local, self._backend, self._facts)
                 self._ranks.groups(local.groups(self._ranks.rank))
             with self._ranks.working("compile its stages"):
                 for plan in dict.fromkeys(plans):
@@ -161,22 +160,6 @@ class PipelinePrograms(RankTrainingPrograms):
             self._ranks.settle()
             self._orders[plans] = order
         return self._orders[plans]
-
-    def _agree(self, digest: str) -> None:
-        told = by_rank_0(self._ranks, "plan the pipeline", digest.encode)
-        if told.decode() != digest:
-            here = self._ranks.rank
-            problem = f"rank {here} has another plan than rank 0: other files, or another xlac"
-            raise UnsupportedError(Diagnostic("XL7809", problem))
-
-    def _check_collectives(self, local: LocalModel) -> None:
-        if local.plan.reasons and not self._facts.collectives:
-            problem = f"{self._backend.name} has no collectives"
-            raise UnsupportedError(Diagnostic("XL7806", problem))
-        if local.plan.reasons and self._facts.device == "gpu":
-            problem = "stages whose ranks exchange values have no pipeline on a GPU yet"
-            hint = f"--mesh {self._said.axis}={self._stages} alone, or --target cpu"
-            raise UnsupportedError(Diagnostic("XL7841", problem, self._said.span, hint))
 
     def _built(self, phase: Phase) -> Compiled:
         return executable(lower(phase.model, self._facts, **self._lowering), self._backend)
@@ -213,6 +196,19 @@ class PipelinePrograms(RankTrainingPrograms):
         self._gathered.pop(name, None)
         if self._holds(name):
             super().write(name, array)
+
+
+def step_models(graphs: TrainingGraphs, model: Model) -> StepModels:
+    """The models of a step in a pipeline, of the sizes that they are optimized for; of another
+    entry, `model`, it alone.
+    """
+    usual = {kind: specialized(one) for kind, one in graphs.entries.items()}
+    kept = {tensor.name for tensor in graphs.state if not tensor.transient}
+    entry = next(n for n, one in graphs.entries.items() if model.graph.name == one.graph.name)
+    micro = [entry]
+    if entry == "step":
+        micro = [*list(graphs.accumulate) * (graphs.micro_batches - 1), "step"]
+    return StepModels({"evaluate": usual["evaluate"], **usual}, micro, kept, [NUMBER])
 
 
 def programs_of(
