@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xlac.ops.tensor.leaf import Param
 from xlac.pipelining.plan import PhasePlan
 from xlac.pipelining.schedule import Task
 from xlac.placement.cut import nbytes
+
+
+def held_bytes(plans: Sequence[PhasePlan], rank: int) -> int:
+    """The bytes of weights and states that a rank holds."""
+    phases = [phase for plan in plans for phase in plan.phases if phase.rank == rank]
+    params = {
+        node.op.name: node
+        for phase in phases
+        for node in (*phase.model.graph.inputs, *phase.model.graph.order)
+        if isinstance(node.op, Param) and node.op.kind != "input"
+    }
+    return sum(map(nbytes, params.values()))
 
 
 def most_kept(plans: Sequence[PhasePlan], tasks: Sequence[Task], rank: int) -> int:

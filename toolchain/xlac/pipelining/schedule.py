@@ -16,8 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from xlac.ir.graph import Graph
+from xlac.ops.collective.group import Collective
 from xlac.pipelining.plan import Phase, PhasePlan
-from xlac.spmd.run_time import Rates, seconds_of
+from xlac.spmd.run_time import Rates, computing, seconds_of
 
 SCHEDULES = ("1f1b", "gpipe")
 
@@ -37,12 +39,21 @@ class PhaseTimes:
         """Operations one after the other, and messages one after the other."""
         link = rates.link
         return PhaseTimes(
-            tuple(sum(seconds_of(node, rates) for node in one.nodes) for one in plan.phases),
+            tuple(_seconds(one, rates) for one in plan.phases),
             {
                 (one.source, one.rank): link.latency + plan.nbytes(one) / link.rate
                 for one in plan.messages
             },
         )
+
+
+def _seconds(phase: Phase, rates: Rates) -> float:
+    """The time of a phase, with what it reads and writes, and what ranks exchange in it."""
+    whole = phase.model.graph
+    read = set(whole.order)
+    graph = Graph(whole.name, tuple(i for i in whole.inputs if i in read), whole.outputs)
+    exchanged = sum(seconds_of(n, rates) for n in graph.order if isinstance(n.op, Collective))
+    return sum(computing(graph, rates).values()) + exchanged
 
 
 @dataclass(frozen=True, eq=False)

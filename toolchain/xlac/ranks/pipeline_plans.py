@@ -113,9 +113,3 @@ class StepModels:
             for kind in dict.fromkeys(self.micro)
         }
         return locals, plans
-
-
-def in_stages(model: Model, mesh: Mesh) -> bool:
-    """Whether the stages of a model are on several ranks of a mesh."""
-    said = model.ranks.pipeline if model.ranks is not None else None
-    return said is not None and mesh.sizes.get(said.axis, 1) > 1

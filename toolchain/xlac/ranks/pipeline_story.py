@@ -66,10 +66,11 @@ class PipelineStory:
             f"of which ranks wait for {order.bubble:.1%}"
         )
         for rank in range(ranks):
-            needs = self._memory(rank, lowered)
+            needs = self.memory(rank, lowered)
+            told = ", ".join(f"{amount:,} bytes of {name}" for name, amount in needs.items())
             lines.append(
                 f"{axis}={rank}: computes for {_time(order.busy(rank))}, keeps at most "
-                f"{number_of(max(most[rank], 1), 'micro-batch', 'micro-batches')}; memory: {needs}"
+                f"{number_of(max(most[rank], 1), 'micro-batch', 'micro-batches')}; memory: {told}"
             )
         return "\n".join(lines)
 
@@ -91,14 +92,14 @@ class PipelineStory:
                         f"{plan.nbytes(message):,} bytes, {seconds}"
                     )
 
-    def _memory(self, rank: int, lowered: Sequence[tuple[Phase, Lowered]]) -> str:
+    def memory(self, rank: int, lowered: Sequence[tuple[Phase, Lowered]]) -> dict[str, int]:
+        """The bytes that the ranks at a place along the axis of stages need."""
         own = [one.program for phase, one in lowered if phase.rank == rank]
         arena = max((one.arena_bytes for one in own), default=0)
         state = max((one.state_bytes for one in own), default=0)
         weights = sum(array.nbytes for one in own for array in one.constants.values())
         kept = most_kept(self.plans, self.order.ranks[rank], rank)
-        needs = {"arena": arena, "state": state, "weights": weights, "values between phases": kept}
-        return ", ".join(f"{amount:,} bytes of {name}" for name, amount in needs.items())
+        return {"arena": arena, "state": state, "weights": weights, "values between phases": kept}
 
 
 def _by_stage(phase: Phase) -> int:

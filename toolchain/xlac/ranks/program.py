@@ -18,7 +18,7 @@ from xlac.ops.tensor.leaf import param
 from xlac.placement.places import refuse_places
 from xlac.runtime.compiled import Compiled
 from xlac.spmd.mesh import Mesh, assembled, part_of
-from xlac.spmd.model import of_rank
+from xlac.spmd.model import in_stages, of_rank
 from xlac.spmd.partition import Partitioned
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.call_binding import as_input
@@ -97,6 +97,10 @@ def rank_program(
     collectives and the program needs them.
     """
     refuse_places(model, "--mesh")
+    if in_stages(model, mesh):
+        problem = "this makes one program of the model, and stages are several"
+        hint = "xlac run, train, explain and plan take stages; for others give their axis one rank"
+        raise UnsupportedError(Diagnostic("XL7841", problem, hint=hint))
     own, plan = of_rank(model, mesh, rank, target, idle_axes)
     if plan.reasons and not target.collectives:
         problem = f"{backend.name} has no collectives, and the program needs {len(plan.reasons)}"

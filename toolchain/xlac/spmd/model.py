@@ -80,12 +80,18 @@ def mesh_of(section: MeshSection | None, given: Mapping[str, int]) -> Mesh:
     return Mesh(tuple((name, size) for name, size in sizes.items() if size is not None))
 
 
+def in_stages(model: Model, mesh: Mesh) -> bool:
+    """Whether the stages of a model are on several ranks of a mesh."""
+    said = model.ranks.pipeline if model.ranks is not None else None
+    return said is not None and mesh.sizes.get(said.axis, 1) > 1
+
+
 def of_rank(
     model: Model, mesh: Mesh, rank: int, target: Target, idle_axes: bool = False
 ) -> tuple[Model, Partitioned]:
     """The model of a rank, and how the whole one was partitioned. Its sizes must be fixed. Raises
     SourceError for what cannot be divided as it is said, and, unless `idle_axes`, for an axis of
-    the mesh that divides nothing.
+    the mesh that divides nothing, other than that of the model's stages.
     """
     whole = expanded(model.graph, target, (Attention,))
     graph = expanded(whole, target)
@@ -101,7 +107,8 @@ def of_rank(
         partition = min(partition, other, key=_predicted)
     # a mesh on which the model computes by hand may have axes that divide nothing
     if not idle_axes and not any(computations(graph)):
-        _check_used(partition, mesh)
+        stages = model.ranks.pipeline if model.ranks is not None else None
+        _check_used(partition, mesh, stages.axis if stages is not None else "")
     weights = RankWeights(model.weights, partition.weights, mesh, rank)
     ranks = MeshSection(mesh.sizes, rank=rank)
     own = replace(model, graph=partition.graph, weights=weights, checkpointed=None, ranks=ranks)
@@ -207,8 +214,8 @@ def _used(model: Model, graph: Graph) -> Iterator[tuple[str, ...]]:
         yield node.op.manual
 
 
-def _check_used(partition: Partitioned, mesh: Mesh) -> None:
-    """Raises SourceError for an axis of the mesh that divides nothing."""
+def _check_used(partition: Partitioned, mesh: Mesh, stages: str) -> None:
+    """Raises SourceError for an axis of the mesh that divides nothing and has no `stages`."""
     known = (*partition.inputs.values(), *partition.weights.values(), *partition.outputs.values())
     used = {name for sharding in known for names in sharding for name in names}
     used |= {
@@ -224,7 +231,7 @@ def _check_used(partition: Partitioned, mesh: Mesh) -> None:
         for axis in n.op.axes
     }
     for name, size in mesh.axes:
-        if size > 1 and name not in used:
+        if size > 1 and name not in used and name != stages:
             problem = f"nothing is divided along '{name}': its {size} ranks would do the same work"
             hint = f"say what is, in shard or by a node {{op: shard, …}}, or take {name}=1"
             raise SourceError(Diagnostic("XL7805", problem, hint=hint))

@@ -9,7 +9,7 @@ numbers, as those of equal layers, are divided alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -54,14 +54,26 @@ class MeshPlan:
         return self.time.seconds
 
 
+StepTimer = Callable[[Model, Mesh, Partitioned], "tuple[StepTime, int]"]
+"""The time of a step of a model on a mesh, as its ranks have it, and the bytes that one keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanSearch:
-    """What plans are made for. `limit`: bytes of a rank."""
+    """What plans are made for. `limit`: bytes of a rank. `timer` predicts steps of more than the
+    model: of several micro-batches, or in stages.
+    """
 
     target: Target
     link: NetworkLink
     device: RankDevice
     limit: int | None = None
+    timer: StepTimer | None = None
+
+    @property
+    def rates(self) -> Rates:
+        """What times are predicted for."""
+        return Rates(self.link, self.device)
 
     def plans(self, model: Model, ranks: int) -> list[MeshPlan]:
         """The best plan of every mesh, the shortest step first. Meshes that leave ranks without
@@ -83,16 +95,14 @@ class PlanSearch:
 
     def alone(self, model: Model) -> float:
         """The time of a step in one process."""
-        return sum(
-            computing(expanded(model.graph, self.target), Rates(self.link, self.device)).values()
-        )
+        return sum(computing(expanded(model.graph, self.target), self.rates).values())
 
     def _best(self, model: Model, mesh: Mesh) -> MeshPlan | None:
         """The best plan of a mesh; None where none divides along all of its axes."""
         best = self._tried(model, mesh, {})
         for group in weight_groups(model):
             chosen = best.chosen if best is not None else {}
-            for option in _options(group, mesh):
+            for option in _options(group, mesh, stages_of(model)):
                 trial = self._tried(model, mesh, {**chosen, **option})
                 if trial and (best is None or self._order(trial) < self._order(best)):
                     best = trial
@@ -107,15 +117,20 @@ class PlanSearch:
     def _tried(self, model: Model, mesh: Mesh, chosen: Mapping[str, Sharding]) -> MeshPlan | None:
         said = dict(model.ranks.params) if model.ranks else {}
         said |= {name: SaidSharding(axes) for name, axes in chosen.items()}
-        own = replace(model, ranks=MeshSection(dict(mesh.axes), said))
+        stages = model.ranks.pipeline if model.ranks else None
+        own = replace(model, ranks=MeshSection(dict(mesh.axes), said, pipeline=stages))
         try:
             _, made = of_rank(own, mesh, 0, self.target)
+            time, bytes_kept = (self.timer or self.timed)(own, mesh, made)
         except SourceError:  # ranks along an axis would do the same work
             return None
-        rates = Rates(self.link, self.device)
-        compute = computing(made.graph, rates)
+        return MeshPlan(own, mesh, chosen, time, bytes_kept)
+
+    def timed(self, model: Model, mesh: Mesh, made: Partitioned) -> tuple[StepTime, int]:
+        """The time of one call of a model."""
+        compute = computing(made.graph, self.rates)
         time = step_time(made.graph, compute, partial(seconds, link=self.link))
-        return MeshPlan(own, mesh, chosen, time, kept(made))
+        return time, kept(made)
 
 
 def too_large(least: int, limit: int | None) -> SourceError:
@@ -177,10 +192,18 @@ def weight_groups(model: Model) -> list[list[Node]]:
     return large[:GROUPS]
 
 
-def _options(group: Sequence[Node], mesh: Mesh) -> Iterator[dict[str, Sharding]]:
-    """The ways to divide the weights of a group into equal parts, along one axis of the mesh."""
+def stages_of(model: Model) -> str:
+    """The axis along which the stages of a model are; empty where it has none."""
+    said = model.ranks.pipeline if model.ranks is not None else None
+    return said.axis if said is not None else ""
+
+
+def _options(group: Sequence[Node], mesh: Mesh, stages: str = "") -> Iterator[dict[str, Sharding]]:
+    """The ways to divide the weights of a group into equal parts, along one axis of the mesh, but
+    for those of the batch and of `stages`.
+    """
     for name, parts in mesh.axes:
-        if name == DATA or parts == 1:
+        if name in (DATA, stages) or parts == 1:
             continue
         for axis, size in enumerate(group[0].shape):
             if isinstance(size, int) and size % parts == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from xlac.ir.graph import Graph, Node
@@ -25,6 +25,16 @@ class StepTime:
     def seconds(self) -> float:
         """The time of the step."""
         return self.compute + self.wire - self.hidden
+
+
+def times_in_turn(parts: Iterable[StepTime]) -> StepTime:
+    """Steps one after the other."""
+    every = list(parts)
+    return StepTime(
+        sum(one.compute for one in every),
+        sum(one.wire for one in every),
+        sum(one.hidden for one in every),
+    )
 
 
 def step_time(

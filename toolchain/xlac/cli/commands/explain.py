@@ -77,32 +77,15 @@ def command(
     choice = chosen(spec, **options)
     model, graphs = opened(choice, mesh=mesh)
     backend = find(choice.target)
-    facts = backend.target_for(choice.options.request)
-    if mesh is not None:
-        from xlac.ranks.pipeline_plans import in_stages
-        from xlac.ranks.program import rank_program
-        from xlac.ranks.story import tell_ranks
-        from xlac.spmd.cost import NetworkLink
-        from xlac.spmd.model import mesh_of, parsed
-
-        wanted = mesh_of(model.ranks, parsed(mesh))
-        network = NetworkLink.parse(link) if link else NetworkLink()
-        if in_stages(model, wanted):
-            click.echo(_pipeline(model, graphs, wanted, facts, network, backend.control))
-            return
-        program = rank_program(
-            model, wanted, 0, backend, facts, wanted=choice.wanted, memory=choice.memory
-        )
-        if node is None:
-            click.echo(tell_ranks(program, network))
-        lowered = program.lowered
-    elif link is not None:
+    if link is not None and mesh is None:
         raise click.UsageError("--link goes with --mesh")
-    if mesh is None and model.place:
+    if mesh is not None:
+        text = _ranks(model, graphs, choice, mesh, link, node, schedules)
+    elif model.place:
         text = _stages(model, choice, node, schedules)
     else:
-        if mesh is None:
-            lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
+        facts = backend.target_for(choice.options.request)
+        lowered = lower(model, facts, wanted=choice.wanted, memory=choice.memory)
         text = story.tell(lowered, model.graph, node, backend.control, schedules)
     if not text and node is not None:
         known = list(story.written(model.graph))
@@ -110,6 +93,35 @@ def command(
         hint = nearest(node, known, some)
         raise SourceError(Diagnostic("XL2002", f"no node '{node}' in {choice.spec}", hint=hint))
     click.echo(text)
+
+
+def _ranks(
+    model: Model,
+    graphs: TrainingGraphs | None,
+    choice: Chosen,
+    given: str,
+    link: str | None,
+    node: str | None,
+    schedules: bool,
+) -> str:
+    """How a model is divided among the ranks of a mesh, and the program of one; of `node` alone,
+    where that is given.
+    """
+    from xlac.debug.explain import story
+    from xlac.ranks.program import rank_program
+    from xlac.ranks.story import tell_ranks
+    from xlac.spmd.cost import NetworkLink
+    from xlac.spmd.model import in_stages, mesh_of, parsed
+    from xlac_sdk.host.registry import find
+
+    backend, mesh = find(choice.target), mesh_of(model.ranks, parsed(given))
+    facts = backend.target_for(choice.options.request)
+    network = NetworkLink.parse(link) if link else NetworkLink()
+    if in_stages(model, mesh):
+        return _pipeline(model, graphs, mesh, facts, network, backend.control)
+    own = rank_program(model, mesh, 0, backend, facts, wanted=choice.wanted, memory=choice.memory)
+    told = story.tell(own.lowered, model.graph, node, backend.control, schedules)
+    return told if node is not None else f"{tell_ranks(own, network)}\n{told}"
 
 
 def _pipeline(

@@ -62,15 +62,17 @@ def command(
     Prints the best plans with the exact memory of a rank, and the sections mesh and shard of the
     first. No other process, and no MPI: docs/DISTRIBUTED.md says what is predicted.
     """
-    from xlac.cli.models import open_model
+    from xlac.cli.models import opened
     from xlac.memory.limit import parse
-    from xlac.ranks.plans import lowered_plans, tell_plans
+    from xlac.ranks.pipeline_plans import StepModels
+    from xlac.ranks.plans import StepPrediction, lowered_plans, tell_plans
     from xlac.spmd.cost import NetworkLink, RankDevice
     from xlac.spmd.search import PlanSearch
+    from xlac.training.ranks.pipeline import step_models
     from xlac_sdk.host.registry import find
 
     choice = chosen(spec, **options)
-    model = open_model(choice)
+    model, graphs = opened(choice)
     backend = find(choice.target)
     search = PlanSearch(
         backend.target_for(choice.options.request),
@@ -78,5 +80,7 @@ def command(
         RankDevice.parse(device) if device else RankDevice(),
         parse(limit) if limit else None,
     )
-    plans = lowered_plans(search, model, ranks, count, backend)
-    click.echo(tell_plans(search, model, ranks, plans))
+    step = StepModels.alone(model) if graphs is None else step_models(graphs, model)
+    times = StepPrediction(search, step)
+    plans = lowered_plans(times, model, ranks, count, backend)
+    click.echo(tell_plans(times, ranks, plans))

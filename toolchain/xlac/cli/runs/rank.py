@@ -154,10 +154,10 @@ def _together(
     from xlac.driver import specialized
     from xlac.ops.tensor.leaf import param
     from xlac.ranks.agreement import ReadyProgram, backend_of, rank_0_first
-    from xlac.ranks.pipeline_plans import in_stages
     from xlac.ranks.pipeline_program import PipelineProgram
     from xlac.ranks.program import memory_of, rank_program
     from xlac.runtime.specialization import solve
+    from xlac.spmd.model import in_stages
 
     sizes = solve(model.inputs, {param(n).name: inputs[param(n).name].shape for n in model.inputs})
     fixed = specialized(replace(model, allow_kernels=False), sizes)

@@ -99,8 +99,7 @@ def _asked(
     """
     parts = mesh.sizes.get(DATA, 1)
     sizes = {name: _multiple(symbol, parts) for name, symbol in step.dims.items()}
-    idle = step.ranks is not None and step.ranks.pipeline is not None  # stages divide nothing
-    _, plan = of_rank(specialized(step, sizes), mesh, rank, target, idle)
+    _, plan = of_rank(specialized(step, sizes), mesh, rank, target)
     return {name: plan.inputs[name] for name in names}
 
 
