@@ -217,3 +217,28 @@ def test_the_padded_copy_of_a_weight_gradient_is_turned_in_registers(pad):
     copies = [one.kernel for one in made.launches if one.kernel.name.startswith("kernel_pad")]
     (inside,) = (one for one in map(text_of, copies) if "shuffle" in one)
     assert "select" not in inside and "[ramp(" not in inside
+
+
+@pytest.mark.parametrize(("columns", "apart"), [(32, True), (8, False)])
+def test_a_large_result_that_would_be_stored_three_neighbours_at_a_time_is_transposed_after(
+    columns: int, apart: bool
+) -> None:
+    """As the gradient for weights [out, in, rows, columns] is."""
+    anchor = conv((16, 5, 5, 2), (3, 3, 2, columns), kind="input")
+    made = group(Kind.CONV, anchor, build.transpose(anchor, (3, 0, 1, 2)))
+    target = TARGETS["avx512"].with_facts(l2_bytes=16 << 10)
+    launches = table.lower(made, target, "kernel").launches
+    names = [launch.kernel.name for launch in launches]
+    assert ("kernel_epilogue" in names) == apart
+    agree(made, target)
+
+
+@pytest.mark.parametrize("order", [(0, 3, 1, 2), (0, 1, 2, 3)])
+def test_large_results_along_rows_or_columns_are_stored_at_once(order: tuple[int, ...]) -> None:
+    anchor = conv((1, 40, 40, 3), (3, 3, 3, 32), kind="input")
+    made = group(Kind.CONV, anchor, build.transpose(anchor, order))
+    target = TARGETS["avx512"].with_facts(l2_bytes=16 << 10)
+    launches = table.lower(made, target, "kernel").launches
+    names = [launch.kernel.name for launch in launches]
+    assert "kernel_epilogue" not in names
+    agree(made, target)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.elements import Elements
 from xlac.fusion.cost import weight
 from xlac.fusion.group import Group
@@ -17,7 +18,7 @@ from xlac.ops.scalar.primitive import Scalar
 from xlac.ops.tensor import regroup, view
 from xlac.ops.tensor.gather import is_lookup
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Expr
+from xlac_sdk.kernel_ir.kernel import Expr, Ramp, Var
 
 MOVING = (view.Reshape, view.Transpose)
 
@@ -64,6 +65,20 @@ class Epilogue:
             else:
                 at = regroup.regroup(at, moved.inputs[0].shape, moved.shape)
         return at
+
+    def contiguous_axis(self, node: Node) -> int | None:
+        """The axis of the contraction's result along which a node is contiguous; None if there is
+        none.
+        """
+        for axis, size in enumerate(self.anchor.shape):
+            if size == 1:
+                continue
+            at: list[Expr] = [Var(f"at{n}", build.INDEX) for n in range(len(self.anchor.shape))]
+            at[axis] = build.ramp(at[axis], 1, 2)
+            where = linear(self.forward(node, tuple(at)), row_major(node.shape), node.shape)
+            if isinstance(where, Ramp) and where.stride == 1:
+                return axis
+        return None
 
     def _after(self) -> list[Node]:
         """The nodes that the outputs need besides the contraction and its operands."""

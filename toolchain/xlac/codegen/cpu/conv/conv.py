@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from xlac.codegen.core import epilogue, operands
 from xlac.codegen.core.contraction import byte_words, conv
 from xlac.codegen.core.contraction.conv import Algorithms, Depthwise
 from xlac.codegen.core.contraction.conv_input_choice import InputReads
@@ -16,6 +17,7 @@ from xlac.codegen.cpu.gemm.launches import launches
 from xlac.codegen.schedules.conv import ConvAlgorithm, WinogradSchedule
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group
+from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
@@ -25,7 +27,34 @@ from xlac_sdk.target import Target
 
 def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> LoweredGroup:
     """Launches for a convolution with its epilogue."""
-    return conv.lower(group, target, name, lower_part, TEMPLATES)
+
+    def alone(part: Group) -> LoweredGroup:
+        return conv.lower(part, target, name, lower_part, TEMPLATES)
+
+    if _scatters(group, target.shipped):
+        return operands.apart(group, group.anchor, alone, target, name, lower_part)
+    return alone(group)
+
+
+def _scatters(group: Group, target: Target) -> bool:
+    """Whether a result that the second-level cache does not hold would be stored a few neighbours
+    at a time, as a gradient for weights [out, in, rows, columns] is: three of a row of taps. A
+    kernel of its own transposes it faster.
+    """
+    anchor, after = group.anchor, epilogue.of(group, group.anchor)
+    size = volume(anchor.shape)
+    if after is None or not isinstance(size, int) or not target.vector_bytes or target.size:
+        return False
+    if size * anchor.type.dtype.nbytes <= target.l2_bytes:
+        return False
+    assert isinstance(anchor.op, Conv)
+    channels, lanes = anchor.op.layout[2].index("C"), target.lanes(anchor.type.dtype)
+
+    def is_scattered(node: Node) -> bool:
+        axis = after.contiguous_axis(node)
+        return axis is None or (axis != channels and size_hint(anchor.shape[axis]) < lanes)
+
+    return any(map(is_scattered, group.outputs))
 
 
 def _algorithms(

@@ -9,6 +9,7 @@ from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac_sdk.dtypes import DType
 
 PAD = 64  # bytes between planes, a cache line of most processors
+CHANNELS = 3  # the axis of a result's channels, its last
 SIDE = 2  # pixels of a tile of cotangents along an axis
 
 

@@ -21,14 +21,12 @@ from dataclasses import replace
 from functools import partial
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.addressing import linear, row_major
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook, weight_results
 from xlac.codegen.cpu.conv.winograd.input_transform import TileTransform, ToPoints
-from xlac.codegen.cpu.conv.winograd.tiling import SIDE, TiledMap, WeightTiling, plane
+from xlac.codegen.cpu.conv.winograd.tiling import CHANNELS, SIDE, TiledMap, WeightTiling, plane
 from xlac.codegen.cpu.conv.winograd.weight_gradient_choice import check, choose, cotangent_block
 from xlac.codegen.schedules.conv import WinogradWeightsSchedule
 from xlac.codegen.schedules.operands import OperandCopy
@@ -39,9 +37,8 @@ from xlac.ops.reduction.contraction import Dot
 from xlac.ops.tensor.view import Reshape, Slice
 from xlac.ops.values import param
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.build import Builder
-from xlac_sdk.kernel_ir.kernel import Ramp, Var, Work
+from xlac_sdk.kernel_ir.kernel import Work
 from xlac_sdk.target import Target
 
 CONTIGUOUS_AXES = {0: 0, 1: 3}
@@ -53,7 +50,7 @@ def lower(
 ) -> LoweredGroup:
     """The two transforms, the products, and the output transform with what follows."""
     after = epilogue.of(group, group.anchor)
-    if after is None or not all(_dense(after, node) for node in group.outputs):
+    if after is None or not all(after.contiguous_axis(node) == CHANNELS for node in group.outputs):
 
         def alone(part: Group) -> LoweredGroup:
             return lower(part, target, name, lower_part, t)
@@ -156,13 +153,3 @@ def _products(
     launches = lower_part(group, target, f"{name}_products").alone
     places = dict(zip((*stored, dot), (*points, products), strict=True))
     return operands.with_scratch(launches, places)
-
-
-def _dense(after: Epilogue, node: Node) -> bool:
-    """Whether output channels are contiguous in an output."""
-    at = (
-        *(Var(name, build.INDEX) for name in ("c", "y", "x")),
-        build.ramp(Var("o", build.INDEX), 1, 2),
-    )
-    where = linear(after.forward(node, at), row_major(node.shape), node.shape)
-    return isinstance(where, Ramp) and where.stride == 1

@@ -23,19 +23,15 @@ from __future__ import annotations
 from functools import partial
 
 from xlac.codegen.core import epilogue, operands
-from xlac.codegen.core.addressing import linear, row_major
-from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import fused_gemm_output_transform, input_transform, weights
 from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.choose import check, choose, of_part
-from xlac.codegen.cpu.conv.winograd.tiling import Tiling
+from xlac.codegen.cpu.conv.winograd.tiling import CHANNELS, Tiling
 from xlac.fusion.group import Group
 from xlac.ir.graph import Node
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Ramp, Var
 from xlac_sdk.target import Target
 
 
@@ -59,7 +55,7 @@ def lower(
     anchor = group.anchor
     kernel = _weights(group)
     after = epilogue.of(group, anchor)
-    if after is None or not all(_dense(after, node) for node in group.outputs):
+    if after is None or not all(after.contiguous_axis(node) == CHANNELS for node in group.outputs):
 
         def alone(part: Group) -> LoweredGroup:
             return lower(part, target, name, lower_part, t)
@@ -93,13 +89,3 @@ def lower(
         ]
     used = {v.value for v in (x, kernel) if isinstance(v.value, Node)}
     return LoweredGroup((*before, *packs, *both), epilogue.in_place(after, used))
-
-
-def _dense(after: Epilogue, node: Node) -> bool:
-    """Whether channels are contiguous in an output."""
-    at = (
-        *(Var(name, build.INDEX) for name in ("n", "y", "x")),
-        build.ramp(Var("c", build.INDEX), 1, 2),
-    )
-    where = linear(after.forward(node, at), row_major(node.shape), node.shape)
-    return isinstance(where, Ramp) and where.stride == 1
