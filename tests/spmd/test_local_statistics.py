@@ -48,6 +48,27 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("statistics", ["local", "global"])
+def test_a_plan_is_of_the_ranks_own_statistics(
+    spec: Path, statistics: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without sums over ranks forwards; of 8 rows only meshes that give each rank as many."""
+    spec.write_text(SPEC.replace("statistics: local", f"statistics: {statistics}"), "utf-8")
+    wire = {}
+    for ranks in (2, 4):
+        given = ["--ranks", str(ranks), "--entry", "step", "--dim", "batch=8"]
+        assert status(["plan", str(spec), *given]) == 0
+        (line,) = (n for n in capsys.readouterr().out.splitlines() if f"data={ranks}" in n[-8:])
+        wire[ranks] = float(line.split()[4])
+    explained = []
+    for mesh in ("data=2", "data=4"):
+        options = ["--entry", "step", "--dim", "batch=8", "--mesh", mesh]
+        assert status(["explain", str(spec), *options]) == 0
+        total = next(n for n in capsys.readouterr().out.splitlines() if n.startswith("in all"))
+        explained.append(float(total.split()[-2]))
+    assert list(wire.values()) == pytest.approx(explained, rel=0.01)
+
+
 def rows(count: int, seed: int = 0) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
     x = generator.standard_normal((count, 3, 5, 5)) * np.arange(1, count + 1)[:, None, None, None]

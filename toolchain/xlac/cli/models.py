@@ -69,6 +69,23 @@ def opened(
     return watched(placed, kinds(choice.options.checked)), graphs
 
 
+def model_of_mesh(choice: Any) -> Callable[[Any], Any] | None:
+    """What opens the model for the ranks of a mesh, where it depends on that: a spec that trains
+    with statistics of the ranks' own. None for others.
+    """
+    from xlac.frontends.loader import load
+    from xlac.spec.load import TrainedSpec
+
+    if choice.entry is None:
+        return None
+    try:
+        load(choice.spec, dims=choice.options.dims, params=choice.options.params)
+    except TrainedSpec as spec:
+        if spec.training.statistics == "local":
+            return lambda mesh: open_model(choice, quiet=True, mesh=str(mesh))
+    return None
+
+
 def supplied(
     choice: Any, given: dict[str, str], archive: Path | None, seed: int
 ) -> tuple[Any, TrainingGraphs | None, dict[str, Any]]:

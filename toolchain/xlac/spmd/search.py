@@ -28,7 +28,7 @@ from xlac.spmd.model import DATA, expanded, of_rank
 from xlac.spmd.partition import Partitioned
 from xlac.spmd.run_time import Rates, computing
 from xlac.spmd.step_time import StepTime, step_time
-from xlac_sdk.source import Diagnostic, SourceError
+from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 from xlac_sdk.target import Target
 
 AXES = (DATA, "model")  # of a mesh where a model names none
@@ -60,14 +60,16 @@ StepTimer = Callable[[Model, Mesh, Partitioned], "tuple[StepTime, int]"]
 
 @dataclass(frozen=True, slots=True)
 class PlanSearch:
-    """What plans are made for. `limit`: bytes of a rank. `timer` predicts steps of more than the
-    model: of several micro-batches, or in stages.
+    """What plans are made for. `limit`: bytes of a rank. `of_mesh` gives the model of a mesh, where
+    that depends on it, and raises UnsupportedError where there is none. `timer` predicts steps of
+    more than the model: of several micro-batches, or in stages.
     """
 
     target: Target
     link: NetworkLink
     device: RankDevice
     limit: int | None = None
+    of_mesh: Callable[[Mesh], Model] | None = None
     timer: StepTimer | None = None
 
     @property
@@ -81,9 +83,9 @@ class PlanSearch:
         Raises SourceError where none is left.
         """
         refuse_places(model, "xlac plan")
-        model = replace(model, graph=expanded(model.graph, self.target, (Attention,)))
+        model = self._expanded(model)
         tried = by_hand(model.graph, ranks) or meshes(model.ranks, ranks)
-        plans = [plan for mesh in tried if (plan := self._best(model, mesh))]
+        plans = [plan for mesh in tried if (plan := self._planned(model, mesh))]
         if not plans:
             problem = f"no mesh of {ranks} ranks gives each of them work of its own"
             hint = "larger dimensions, fewer --ranks, or a section mesh with other axes"
@@ -96,6 +98,17 @@ class PlanSearch:
     def alone(self, model: Model) -> float:
         """The time of a step in one process."""
         return sum(computing(expanded(model.graph, self.target), self.rates).values())
+
+    def _expanded(self, model: Model) -> Model:
+        return replace(model, graph=expanded(model.graph, self.target, (Attention,)))
+
+    def _planned(self, model: Model, mesh: Mesh) -> MeshPlan | None:
+        if self.of_mesh is None:
+            return self._best(model, mesh)
+        try:
+            return self._best(self._expanded(self.of_mesh(mesh)), mesh)
+        except UnsupportedError:  # such as a batch without equal parts
+            return None
 
     def _best(self, model: Model, mesh: Mesh) -> MeshPlan | None:
         """The best plan of a mesh; None where none divides along all of its axes."""

@@ -62,7 +62,7 @@ def command(
     Prints the best plans with the exact memory of a rank, and the sections mesh and shard of the
     first. No other process, and no MPI: docs/DISTRIBUTED.md says what is predicted.
     """
-    from xlac.cli.models import opened
+    from xlac.cli.models import model_of_mesh, opened
     from xlac.memory.limit import parse
     from xlac.ranks.pipeline_plans import StepModels
     from xlac.ranks.plans import StepPrediction, lowered_plans, tell_plans
@@ -79,6 +79,7 @@ def command(
         NetworkLink.parse(link) if link else NetworkLink(),
         RankDevice.parse(device) if device else RankDevice(),
         parse(limit) if limit else None,
+        model_of_mesh(choice),
     )
     step = StepModels.alone(model) if graphs is None else step_models(graphs, model)
     times = StepPrediction(search, step)
