@@ -117,16 +117,26 @@ def test_what_is_no_ring(change: dict[str, int], said: str) -> None:
         assert not kinds(made)
 
 
-def test_a_mask_of_the_caller_has_no_ring() -> None:
-    inputs = [*operands(), build.param("mask", DType.BOOL, (8, 8))]
-    graph = Graph("g", tuple(inputs), {"y": build.apply1("attention", *inputs)})
-    given: dict[str, Sharding] = dict.fromkeys("qkv", FOUR)
-    whole = expanded(graph, TARGET, (Attention,))
-    assert with_rings(whole, MESHES[0], given, ()) is whole
-    made = partitioned(expanded(graph, TARGET), MESHES[0], given)
-    assert kinds(made) == {"all_gather": 2}
-    seen = np.tril(np.ones((8, 8), bool))
-    parted.check(expanded(graph, TARGET), made, {**arrays(inputs[:3]), "mask": seen}, {})
+MASKS = [(8, 8), (2, 1, 1, 8), (4, 8, 1), (2, 4, 8, 8), (1, 4, 1, 8), (2, 1, 8, 8)]
+
+
+@pytest.mark.parametrize("shape", MASKS)
+@pytest.mark.parametrize("dtype", [DType.BOOL, DType.F32])
+def test_masks_go_around_with_the_keys(shape: tuple[int, ...], dtype: DType) -> None:
+    """Some hide all keys of a block, and those that are added are -inf there."""
+    inputs = [*operands(shared=2), build.param("mask", dtype, shape)]
+    graph = Graph("g", tuple(inputs), {"y": build.apply1("attention", *inputs, causal=True)})
+    seen = RNG.random(shape) < 0.6
+    seen[..., 0] = True  # some key is seen
+    seen[..., 2:4] = False
+    given = seen if dtype is DType.BOOL else np.where(seen, RNG.standard_normal(shape), -np.inf)
+    values = {**arrays(inputs[:3]), "mask": given.astype(dtype.numpy)}
+    for mesh in MESHES[1:]:
+        said: dict[str, Sharding] = dict.fromkeys("qkv", FOUR)
+        made = around(graph, mesh, said)
+        moved = 2 + (shape[-1] > 1 and shape[-2] == 1)  # a mask of keys alone is sent, too
+        assert kinds(made) == {"collective_permute": moved * (mesh.sizes["seq"] - 1)}
+        parted.check(expanded(graph, TARGET), made, values, {})
 
 
 def model_of(time: int, width: int) -> tuple[Model, Mesh]:

@@ -20,6 +20,7 @@ from xlac.ops.nn.attention import Attention
 from xlac.ops.tensor.leaf import Param
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding
 from xlac.spmd.propagate import Shardings, value_of
+from xlac.spmd.sequence.masks import BlockedMask, block_of_keys, finite
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
@@ -31,8 +32,7 @@ def with_rings(
     graph: Graph, mesh: Mesh, given: Mapping[str, Sharding], links: Sequence[tuple[str, str]]
 ) -> Graph:
     """The graph with attention around rings, wherever queries, keys and values are divided alike by
-    sequence, into equal parts, and have no mask but that of a causal order; itself, where there is
-    none. Other composites are expanded already.
+    sequence, into equal parts; itself, where there is none. Other composites are expanded already.
     """
     if not any(isinstance(node.op, Attention) for node in graph.nodes()):
         return graph
@@ -58,10 +58,10 @@ def with_rings(
 def _along(node: Node, shardings: Shardings) -> AxisNames:
     """The axes of the mesh around which a node is a ring; none, where it is none."""
     op = node.op
-    if not isinstance(op, Attention) or len(node.inputs) > 3 or op.hidden is not None:
+    if not isinstance(op, Attention) or op.hidden is not None:
         return ()
     time = 2 if node.type.rank == 4 else 1
-    axes = {shardings.of(value_of(i))[time] for i in node.inputs}
+    axes = {shardings.of(value_of(i))[time] for i in node.inputs[:3]}
     sizes = [i.shape[time] for i in node.inputs[:2]]
     names = axes.pop() if len(axes) == 1 else ()
     parts = shardings.mesh.parts(names)
@@ -80,7 +80,7 @@ def _named(root: Node, given: Sequence[Node], origin: Origin | None) -> Node:
 
 def ring(op: Attention, inputs: Sequence[Node], parts: int) -> Node:
     """Attention in so many steps, each of a block of queries with a block of keys."""
-    q, k, v = inputs
+    q, k, v, *masks = inputs
     rank, kv = q.type.rank, op.kv_heads or op.heads
     q, k, v = op.apart(q, op.heads), op.apart(k, kv), op.apart(v, kv)
     batch, heads, time, width = map(_known, q.shape)
@@ -90,17 +90,22 @@ def ring(op: Attention, inputs: Sequence[Node], parts: int) -> Node:
     k = build.reshape(k, (batch, shared, parts, keys // parts, width))
     v = build.reshape(v, (batch, shared, parts, keys // parts, values))
     scale = 1 / math.sqrt(width) if op.scale is None else op.scale
+    lowest = float(np.finfo(wide.numpy).min)
+    whole = (batch, heads, time, keys)
+    blocked = [BlockedMask.of(mask, whole, shared, parts) for mask in masks]
+    added = any(mask.type.dtype.is_float for mask in masks)
     state: tuple[Node, Node, Node] | None = None
     for step in range(parts):
         if step:  # each rank has what its neighbour had
             k, v = (build.apply1("roll", x, shift=1, axis=2) for x in (k, v))
         scores = build.dot(q, k, ((5,), (4,)), ((0, 1, 3), (0, 1, 2)), wide)
         scores = build.mul(scores, scale)
+        for mask in blocked:
+            scores = mask.on(scores, lowest)
         if op.causal:
-            lowest = float(np.finfo(wide.numpy).min)
             seen = _causal(scores, step, keys - time)
             scores = build.select(seen, scores, build.like(lowest, scores))
-        state = _summed(scores, v, state)
+        state = _summed(scores, v, state, added)
     assert state is not None
     _, total, weighted = state
     result = build.div(weighted, build.back(total, weighted.shape, (5,)))
@@ -119,9 +124,7 @@ def _causal(scores: Node, step: int, more: int) -> Node:
     in each step the keys of the block that many before its own. `more`: keys than queries.
     """
     parts, time, keys = (_known(scores.shape[axis]) for axis in (2, 4, 5))
-    block = build.iota((parts,), 0, DType.I32)
-    others = build.sub(block, step)
-    others = build.select(build.compare(others, "lt", 0), build.add(others, parts), others)
+    block, others = build.iota((parts,), 0, DType.I32), block_of_keys(parts, step)
     first, second = (
         build.add(
             build.spread(build.mul(own, size), (parts, size), (0,)),
@@ -135,19 +138,20 @@ def _causal(scores: Node, step: int, more: int) -> Node:
 
 
 def _summed(
-    scores: Node, v: Node, state: tuple[Node, Node, Node] | None
+    scores: Node, v: Node, state: tuple[Node, Node, Node] | None, added: bool
 ) -> tuple[Node, Node, Node]:
     """The greatest score of each query so far, the sum of exponentials and the sum of weighted
-    values, relative to it.
+    values, relative to it. `added`: scores may be -inf, all of a block's.
     """
     top = build.reduce(scores, "max", (5,))
     top = top if state is None else build.maximum(state[0], top)
-    powers = build.exp(build.sub(scores, build.back(top, scores.shape, (5,))))
+    base = finite(top) if added else top
+    powers = build.exp(build.sub(scores, build.back(base, scores.shape, (5,))))
     total = build.reduce(powers, "add", (5,))
     weights = build.cast(powers, v.type.dtype)
     weighted = build.dot(weights, v, ((5,), (3,)), ((0, 1, 2), (0, 1, 2)), scores.type.dtype)
     if state is None:
         return top, total, weighted
-    less = build.exp(build.sub(state[0], top))
+    less = build.exp(build.sub(state[0], base))
     before = build.mul(state[2], build.back(less, weighted.shape, (5,)))
     return top, build.add(build.mul(state[1], less), total), build.add(before, weighted)
