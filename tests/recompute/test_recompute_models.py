@@ -144,14 +144,23 @@ def test_the_same_plan_each_time(tmp_path: Path) -> None:
     assert [s.offset for s in first.program.slots] == [s.offset for s in second.program.slots]
 
 
-WIDE = MLP.replace("units=24", "units=256").replace("f32[batch, 12]", "f32[batch, 256]")
+WIDE = {
+    "gradients": MLP.replace("units=24", "units=256").replace("f32[batch, 12]", "f32[batch, 256]"),
+    "norms": MLP.replace("f32[batch, 12]", "f32[batch, 256]")
+    .replace(
+        "d: tanh(linear(c, units=24))", "n: {op: layer_norm, in: c}\n  d: tanh(linear(n, units=24))"
+    )
+    .replace("out: {op: linear, in: e", "m: {op: layer_norm, in: e}\n  out: {op: linear, in: m")
+    .replace("units=24", "units=256"),
+}
 
 
-def test_half_of_an_arena_that_one_gradient_fills(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", WIDE)
+def test_half_of_an_arena_that_one_gradient_fills(name: str, tmp_path: Path) -> None:
     """Where no recomputation helps, kernels take less memory, and the results are the same."""
-    free = step(WIDE, tmp_path, 64)
+    free = step(WIDE[name], tmp_path, 64)
     limit = limited_to(free, 0.5)
-    limited = step(WIDE, tmp_path, 64, limit)
+    limited = step(WIDE[name], tmp_path, 64, limit)
     assert needed(limited.program, True) <= limit
     again = limited.program.facts["recomputed"]
     assert 0 < again["temporaries"] < free.program.arena_bytes // 8 + 1

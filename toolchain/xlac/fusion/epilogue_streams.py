@@ -28,16 +28,33 @@ def superfluous(
     kept: set[Node],
     floats: Callable[[Node], bool],
 ) -> list[Node]:
-    """The nodes of a cluster that are cheaper to compute after it; none where its epilogue is fine.
+    """The nodes of a cluster that are cheaper to compute after it; none where its epilogue is fine,
+    or where there is no room for the array between the two kernels.
 
     `users` are those of the whole graph, `kept` its results; `floats` tells which nodes are
-    computed where they are read. The epilogue is cut before its first read of such a tensor, where
-    that moves the fewest bytes.
+    computed where they are read.
     """
     nbytes, room = cost.nbytes(cluster.anchor), target.temporary_bytes
-    small = nbytes <= target.shipped.hardware.l2_room // 2 or 0 < room < nbytes
+    small = nbytes <= target.shipped.hardware.l2_room // 2
     if target.device != "cpu" or cluster.kind not in (Kind.DOT, Kind.CONV) or small:
         return []
+    late = _cut(cluster, users, kept, floats)
+    inside = set(late)
+    written = [n for n in late if n in kept or any(user not in inside for user in users[n])]
+    if 0 < room < nbytes and all(n in kept for n in written):  # results are not in the arena
+        return []
+    return late
+
+
+def _cut(
+    cluster: Cluster,
+    users: Mapping[Node, Sequence[Node]],
+    kept: set[Node],
+    floats: Callable[[Node], bool],
+) -> list[Node]:
+    """The end of an epilogue, if it reads too many streams: it is cut before the first of them,
+    where that moves the fewest bytes.
+    """
     nodes = list(cluster.members)
     first = nodes.index(cluster.anchor) + 1
     size = cost.elements(cluster.anchor)

@@ -21,6 +21,7 @@ READERS = (Kind.ELEMENTWISE, Kind.ROWS, Kind.REDUCE)
 """Kinds whose kernels stream through memory; epilogues of products compete with their operands for
 caches.
 """
+SCARCE = 6  # bytes moved that a byte is worth where memory is limited
 
 
 class Recompute:
@@ -58,7 +59,9 @@ class Recompute:
         others = self._at_hand(reader, node)
         more = sum(map(cost.nbytes, sources - others))
         again = more + cost.recomputing(self.target, operations, cost.elements(node))
-        return again < cost.nbytes(node) * (1 if stored else 2)
+        # a sum's pieces depend on what it computes, so its order changes
+        scarce = self.target.fast and 0 < self.target.temporary_bytes < cost.nbytes(node)
+        return again < cost.nbytes(node) * (1 if stored else 2) * (SCARCE if scarce else 1)
 
     def _at_hand(self, reader: Cluster, node: Node) -> set[Node]:
         """The values that a cluster reads apart from one node, including the sources of other nodes

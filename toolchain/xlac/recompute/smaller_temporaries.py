@@ -3,7 +3,8 @@ does not fit a program into a memory limit.
 
 Products are then followed by an update in their own kernel instead of one that reads them again,
 and operands are packed panel by panel, or read where they are. No sum changes its order, so results
-are equal to the bit.
+are equal to the bit. With `precision: fast` what is between a norm's reductions is also computed by
+each of its readers, where sums may be in another order.
 """
 
 from __future__ import annotations
@@ -15,28 +16,27 @@ from typing import TypeVar
 from xlac.memory.limit import MemoryLimitError
 from xlac_sdk.programs.program import Program
 
-# what the limit leaves for the arena, over the largest array that is still made for speed
-PARTS = (4, 16)
+PART = 16  # what the limit leaves for the arena, over the largest array that is made for speed
 
 Made = TypeVar("Made")
 
 
 def with_smaller_temporaries(lowered: Callable[[int], Made]) -> tuple[Made, int]:
-    """`lowered(0)`, and 0; or, where that exceeds the memory limit, the first `lowered(nbytes)`
-    that does not, and that number of bytes: the target's `temporary_bytes`. Raises LimitError, for
-    the program that needs least, where none fits.
+    """`lowered(0)`, and 0; or, where that exceeds the memory limit, `lowered(nbytes)` and that
+    number of bytes, the target's `temporary_bytes`. Raises LimitError, for the program that needs
+    less, where neither fits.
     """
     try:
         return lowered(0), 0
     except MemoryLimitError as error:
-        least, room = error, error.room
-    for part in PARTS if room > 0 else ():
-        nbytes = max(1, room // part)
-        try:
-            return lowered(nbytes), nbytes
-        except MemoryLimitError as error:
-            least = min(least, error, key=lambda one: one.nbytes)
-    raise least
+        usual = error
+    if usual.room <= 0:
+        raise usual
+    nbytes = max(1, usual.room // PART)
+    try:
+        return lowered(nbytes), nbytes
+    except MemoryLimitError as error:
+        raise min(usual, error, key=lambda one: one.nbytes) from None
 
 
 def noted(program: Program, nbytes: int) -> Program:
