@@ -101,6 +101,13 @@ def test_a_table_of_two_stages(tmp_path: Path, schedule: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("shard", ["optimizer", "weights"])
+def test_what_ranks_of_a_stage_hold_in_parts(tmp_path: Path, shard: str) -> None:
+    text = LAYERS.replace("accumulate: 4", f"accumulate: 4\n  shard: {shard}")
+    check_equal(written(tmp_path, text), "data=2,stage=2", rows)
+
+
+@pytest.mark.long
 def test_stages_that_are_found(tmp_path: Path) -> None:
     stages = LAYERS[LAYERS.index(", stages") : LAYERS.index("}\ndims")]
     wide = LAYERS.replace("units: 8", "units: 64")
