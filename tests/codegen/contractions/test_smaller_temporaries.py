@@ -68,15 +68,24 @@ def test_a_long_sum_is_packed_chunk_by_chunk() -> None:
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-def test_tiles_of_some_channels(guarded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "columns, most, parts", [(32, 32, (1, 3)), (64, 32, (2, 3)), (32, 1, (2, 3))]
+)
+def test_tiles_of_some_channels(
+    guarded: bool, columns: int, most: int, parts: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(weight_gradient_choice, "pays", lambda tiling, target: True)
     target = replace(cpu(), fast=not guarded)
-    made = group(Kind.CONV, conv((48, 12, 12, 2), (12, 12, 2, 32), pad=1, kind="input"))
+    made = group(Kind.CONV, conv((48, 12, 12, 2), (12, 12, 2, columns), pad=1, kind="input"))
     tiling = weight_gradient_choice.tiling(made.anchor, target)
     assert tiling is not None and tiling.channels == 48
-    little = replace(target, temporary_bytes=tiling.tiles * tiling.points * 48 * 4 // 2)
+    channel = tiling.tiles * tiling.points * 4
+    little = replace(target, temporary_bytes=channel * most + 2048)
+    if target.lanes(DType.F32) == 16:
+        across = tiling.parts(16, little.temporary_bytes)
+        assert (len(across), len(across[0])) == parts
     usual, small = (program(made, one, {}).arena_bytes for one in (target, little))
-    assert small < usual - little.temporary_bytes
+    assert small < usual - channel * 16
     given = values(made)
     given["x"][5, 3, 3, 0] = np.inf
     np.testing.assert_array_equal(compute(made, little, given), compute(made, target, given))

@@ -119,7 +119,7 @@ class Tiling:
 class WeightTiling:
     """The gradient for the weights of a 3x3 convolution, its map `pixels` of cotangents in tiles of
     2 by 2. If it is `guarded`, sums that are not finite are computed directly. It may be that of
-    some of the input's channels, from the channel `first`.
+    some of the channels of the input and of the cotangents, from the channels `first`.
     """
 
     batch: int
@@ -129,7 +129,7 @@ class WeightTiling:
     channels: int
     columns: int
     guarded: bool
-    first: int = 0
+    first: tuple[int, int] = (0, 0)
 
     @property
     def points(self) -> int:
@@ -146,15 +146,28 @@ class WeightTiling:
         """The number of tiles of the whole batch."""
         return self.batch * self.grid[0] * self.grid[1]
 
-    def parts(self, block: int, nbytes: int) -> list[WeightTiling]:
-        """Tilings of equal parts of the channels, in whole blocks, whose transformed input takes at
-        most `nbytes` if a block's does; the whole where `nbytes` is 0.
+    def parts(self, block: int, nbytes: int) -> list[list[WeightTiling]]:
+        """Tilings of equal parts of the channels of the cotangents, each a list of those of equal
+        parts of the input's: in whole blocks, each of which takes at most `nbytes` at its points if
+        a block does. The whole where `nbytes` is 0.
         """
-        sizes = [n for n in range(self.channels, 0, -block) if self.channels % n == 0]
-        some = [replace(self, channels=n) for n in (sizes if nbytes else sizes[:1])]
-        room = nbytes // DType.F32.nbytes // self.points
-        fit = next((t for t in some if plane(t.input(block).point_size) <= room), some[-1])
-        return [replace(fit, first=at) for at in range(0, self.channels, fit.channels)]
+        room = nbytes // DType.F32.nbytes // self.points if nbytes else None
+        wide, deep = (self._most(n, block, room) for n in (self.columns, self.channels))
+        return [
+            [
+                replace(self, columns=wide, channels=deep, first=(channel, column))
+                for channel in range(0, self.channels, deep)
+            ]
+            for column in range(0, self.columns, wide)
+        ]
+
+    def _most(self, channels: int, block: int, room: int | None) -> int:
+        """The most channels, in whole blocks, that divide all and whose tiles fit `room` elements
+        at a point; else the fewest.
+        """
+        sizes = [n for n in range(channels, 0, -block) if channels % n == 0]
+        fits = (n for n in sizes if room is None or plane(self.tiles * n) <= room)
+        return next(fits, sizes[-1])
 
     def input(self, block: int) -> TiledMap:
         """The tiles of the input, in blocks of channels."""

@@ -10,8 +10,8 @@ A result is a sum over all pixels of a channel, of which those that its window l
 cancel except for rounding errors. If one of them is infinite or NaN, or if a sum overflows, the
 result is not finite; such results are summed directly, but not with `precision: fast`.
 
-Where the target's `temporary_bytes` has no room for the transformed input, a part of its channels
-is transformed at a time.
+Where the target's `temporary_bytes` has no room for the transformed input or cotangents, a part of
+their channels is transformed at a time.
 """
 
 from __future__ import annotations
@@ -67,28 +67,38 @@ def lower(
         views.append(view)
     x, cotangents = views
     parts = t.parts(schedule.lanes, target.temporary_bytes)
-    maps = parts[0].input(schedule.lanes), t.cotangents(cotangent_block(t, schedule))
+    ((part, *_), *_) = parts
+    maps = part.input(schedule.lanes), part.cotangents(cotangent_block(part, schedule))
     points = [
         Scratch(DType.F32, t.points * plane(map.point_size), what)
         for map, what in zip(maps, ("points", "cotangents"), strict=True)
     ]
-    launches.append(
-        _transform(group, target, f"{name}_cotangents", maps[1], cotangents, points[1], schedule)
-    )
-    products = Scratch(DType.F32, t.points * parts[0].channels * t.columns, "products")
-    dots = _products(parts[0], maps, points, products, target, name, lower_part)
-    for part in parts:
-        own = f"{name}_{part.first}" if len(parts) > 1 else name
-        seen = replace(x, offset=x.offset + part.first * x.strides[3])
-        launches += [
-            _transform(group, target, f"{own}_points", maps[0], seen, points[0], schedule),
-            *dots,
-            weight_results.launch(
-                group, target, own, after, part, (seen, cotangents), products, schedule
-            ),
-        ]
+    products = Scratch(DType.F32, t.points * part.channels * part.columns, "products")
+    dots = _products(part, maps, points, products, target, name, lower_part)
+    several = len(parts) > 1 or len(parts[0]) > 1
+    for across in parts:
+        given = _from(cotangents, across[0].first[1])
+        own = f"{name}_{across[0].first[1]}" if len(parts) > 1 else name
+        launches.append(
+            _transform(group, target, f"{own}_cotangents", maps[1], given, points[1], schedule)
+        )
+        for part in across:
+            own = f"{name}_{part.first[0]}_{part.first[1]}" if several else name
+            seen = _from(x, part.first[0])
+            launches += [
+                _transform(group, target, f"{own}_points", maps[0], seen, points[0], schedule),
+                *dots,
+                weight_results.launch(
+                    group, target, own, after, part, (seen, given), products, schedule
+                ),
+            ]
     used = {view.value for view in views if isinstance(view.value, Node)}
     return LoweredGroup(tuple(launches), epilogue.in_place(after, used))
+
+
+def _from(view: OperandView, channel: int) -> OperandView:
+    """An operand from a channel on."""
+    return replace(view, offset=view.offset + channel * view.strides[3])
 
 
 def _channels_last(

@@ -117,14 +117,15 @@ class _Results:
         if self.schedule.epilogue_loop:
             self._store_each(channel, column, results)
             return
-        columns = build.ramp(column, 1, self.lanes)
         for (i, j), value in zip(product(range(TAPS), repeat=2), results, strict=True):
-            at = (self._among(channel), build.index(i), build.index(j), columns)
+            at = self._at(channel, column, build.index(i), build.index(j))
             self.after.store(self.elements, at, value)
 
-    def _among(self, channel: Expr) -> Expr:
-        """A channel among all of the input."""
-        return build.add(channel, self.t.first)
+    def _at(self, channel: Expr, column: Expr, i: Expr, j: Expr) -> tuple[Expr, ...]:
+        """The place of a vector of results, of channels of the part, among all."""
+        inputs, outputs = self.t.first
+        columns = build.ramp(build.add(column, outputs), 1, self.lanes)
+        return build.add(channel, inputs), i, j, columns
 
     def _store_each(self, channel: Expr, column: Expr, results: Sequence[Expr] | None) -> None:
         """The same in a loop; results that are None are summed directly."""
@@ -138,8 +139,7 @@ class _Results:
             else:
                 place = build.mul(linear((i, j), (TAPS, 1)), lanes)
                 value = build.load(kept, place, lanes)
-            at = (self._among(channel), i, j, build.ramp(column, 1, lanes))
-            self.after.store(self.elements, at, value)
+            self.after.store(self.elements, self._at(channel, column, i, j), value)
 
     def _direct(self, channel: Expr, column: Expr, i: Expr, j: Expr) -> Expr:
         """The direct sum of one result for a vector of output channels; pixels outside of the input
