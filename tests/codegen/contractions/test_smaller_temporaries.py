@@ -17,6 +17,7 @@ from xlac.codegen.schedules.gemm import GemmSchedule
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
+from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac_sdk.dtypes import DType
 
@@ -100,5 +101,17 @@ def test_tiles_of_a_part_of_the_batch(batch: int, monkeypatch: pytest.MonkeyPatc
     little = replace(target, temporary_bytes=whole // 2)
     usual, small = (program(made, one, {}).arena_bytes for one in (target, little))
     assert small < usual - whole // 3 or batch == 1
+    given = values(made)
+    np.testing.assert_array_equal(compute(made, little, given), compute(made, target, given))
+
+
+def test_a_gradient_for_weights_is_stored_where_it_belongs() -> None:
+    anchor = conv((16, 5, 5, 2), (3, 3, 2, 32), kind="input")
+    made = group(Kind.CONV, anchor, build.transpose(anchor, (3, 0, 1, 2)))
+    target = cpu().with_facts(l2_bytes=16 << 10)
+    little = replace(target, temporary_bytes=64)
+    whole = anchor.type.size * 4
+    usual, small = (program(made, one, {}).arena_bytes for one in (target, little))
+    assert small <= usual - whole
     given = values(made)
     np.testing.assert_array_equal(compute(made, little, given), compute(made, target, given))

@@ -39,13 +39,14 @@ def lower(group: Group, target: Target, name: str, lower_part: LowerPart) -> Low
 def _scatters(group: Group, target: Target) -> bool:
     """Whether a result that the second-level cache does not hold would be stored a few neighbours
     at a time, as a gradient for weights [out, in, rows, columns] is: three of a row of taps. A
-    kernel of its own transposes it faster.
+    kernel of its own transposes it faster, where there is memory for both.
     """
     anchor, after = group.anchor, epilogue.of(group, group.anchor)
     size = volume(anchor.shape)
     if after is None or not isinstance(size, int) or not target.vector_bytes or target.size:
         return False
-    if size * anchor.type.dtype.nbytes <= target.l2_bytes:
+    nbytes, room = size * anchor.type.dtype.nbytes, target.temporary_bytes
+    if nbytes <= target.l2_bytes or 0 < room < nbytes:
         return False
     assert isinstance(anchor.op, Conv)
     channels, lanes = anchor.op.layout[2].index("C"), target.lanes(anchor.type.dtype)
