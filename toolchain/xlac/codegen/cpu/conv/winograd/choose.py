@@ -61,28 +61,7 @@ def _served(anchor: Node, results: int, target: Target) -> Tiling | None:
     """The convolution in tiles of `results` by `results`; None if Winograd does not support it."""
     op, (x, kernel) = anchor.op, anchor.inputs
     assert isinstance(op, Conv)
-    if (
-        op.layout != ("NHWC", "HWIO", "NHWC")
-        or x.type.dtype is not DType.F32
-        or anchor.type.dtype is not DType.F32
-    ):
-        return None
-    plain = all(
-        n == 1
-        for n in (
-            *op.strides,
-            *op.lhs_dilation,
-            *op.rhs_dilation,
-            op.feature_groups,
-            op.batch_groups,
-        )
-    )
-    sizes = (*x.shape, *kernel.shape, *anchor.shape)
-    if (
-        not plain
-        or kernel.shape[:2] != (toom_cook.TAPS, toom_cook.TAPS)
-        or not all(isinstance(n, int) and n for n in sizes)
-    ):
+    if not is_plain(anchor) or kernel.shape[:2] != (toom_cook.TAPS, toom_cook.TAPS):
         return None
     batch, height, width, channels = (int(n) for n in x.shape if isinstance(n, int))
     _, down, across, columns = (int(n) for n in anchor.shape if isinstance(n, int))
@@ -98,6 +77,21 @@ def _served(anchor: Node, results: int, target: Target) -> Tiling | None:
         channels,
         columns,
         not target.fast,
+    )
+
+
+def is_plain(anchor: Node) -> bool:
+    """Whether a convolution of f32 has channels last and known sizes, and neither strides, dilation
+    nor groups.
+    """
+    op, (x, kernel) = anchor.op, anchor.inputs
+    assert isinstance(op, Conv)
+    steps = {*op.strides, *op.lhs_dilation, *op.rhs_dilation, op.feature_groups, op.batch_groups}
+    return (
+        op.layout == ("NHWC", "HWIO", "NHWC")
+        and {x.type.dtype, anchor.type.dtype} == {DType.F32}
+        and steps == {1}
+        and all(isinstance(n, int) and n for n in (*x.shape, *kernel.shape, *anchor.shape))
     )
 
 

@@ -8,7 +8,7 @@ from xlac.codegen.core.access_analysis import Run
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import check_threads, share
 from xlac.codegen.cpu.conv.winograd import toom_cook
-from xlac.codegen.cpu.conv.winograd.choose import product_cycles
+from xlac.codegen.cpu.conv.winograd.choose import is_plain, product_cycles
 from xlac.codegen.cpu.conv.winograd.tiling import WeightTiling
 from xlac.codegen.cpu.gemm.choose import LONG_EPILOGUE
 from xlac.codegen.schedules.conv import WinogradWeightsSchedule
@@ -26,14 +26,10 @@ def tiling(anchor: Node, target: Target) -> WeightTiling | None:
     op, (x, kernel) = anchor.op, anchor.inputs
     assert isinstance(op, Conv)
     lanes = target.lanes(DType.F32)
-    plain = {*op.strides, *op.lhs_dilation, *op.rhs_dilation, op.feature_groups, op.batch_groups}
-    sizes = (*x.shape, *kernel.shape, *anchor.shape)
     if (
         not target.vector_bytes
-        or op.layout != ("NHWC", "HWIO", "NHWC")
-        or {x.type.dtype, kernel.type.dtype, anchor.type.dtype} != {DType.F32}
-        or plain != {1}
-        or not all(isinstance(n, int) and n for n in sizes)
+        or not is_plain(anchor)
+        or kernel.type.dtype is not DType.F32
         or anchor.shape[1:3] != (toom_cook.TAPS, toom_cook.TAPS)
     ):
         return None
