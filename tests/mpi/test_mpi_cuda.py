@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mpirun import alone, mpirun, pids, started
+from small_training import DENSE
 
 XLAC = Path(__file__).with_name("cuda_ranks.py")
 SPEC = """\
@@ -28,19 +29,6 @@ graph:
   down: {op: linear, in: gelu(up), units: 16}
   y: layer_norm(x + down)
 outputs: {y: softmax(y), total: sum(y), most: max(y)}
-"""
-TRAINED = """\
-xlac: 1
-model: dense
-dims: {batch: {max: 8}}
-inputs: {x: "f32[batch, 3]", y: "f32[batch, 2]"}
-graph: {z: {op: linear, in: x, units: 2}}
-outputs: [z]
-train:
-  batch: batch
-  init: {seed: 0}
-  loss: mean((z - y) * (z - y))
-  optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
 """
 
 
@@ -86,7 +74,7 @@ def test_ranks_with_gpus_compute_what_one_process_does(
 
 
 def test_training_equals_that_of_one_process(tmp_path: Path) -> None:
-    given = (spec(tmp_path, TRAINED), "--data", rows(tmp_path), "--batch", "8", "--epochs", "2")
+    given = (spec(tmp_path, DENSE), "--data", rows(tmp_path), "--batch", "8", "--epochs", "2")
     one = alone("train", *given, "-o", tmp_path / "one")
     assert one.returncode == 0, one.stderr
     more = ("--target", "cuda", "--mesh", "data=2")
@@ -96,7 +84,7 @@ def test_training_equals_that_of_one_process(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_stops_is_named(tmp_path: Path) -> None:
-    given = (spec(tmp_path, TRAINED), "--data", rows(tmp_path), "--batch", "8")
+    given = (spec(tmp_path, DENSE), "--data", rows(tmp_path), "--batch", "8")
     more = ("--epochs", "100000", "--target", "cuda", "--mesh", "data=2", "--timeout", "4")
     process = started(2, "train", *given, "-o", tmp_path / "run", *more, program=XLAC)
     assert process.stderr is not None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_harness import OnStandin
+from small_training import DENSE
 
 import xlac
 import xlac_cuda
@@ -15,19 +16,6 @@ from xlac.cli import status
 from xlac_cuda.backend import CudaBackend
 from xlac_sdk.source import SourceError
 
-DENSE = """
-xlac: 1
-model: dense
-dims: {batch: {max: 8}}
-inputs: {x: "f32[batch, 3]", y: "f32[batch, 2]"}
-graph: {z: {op: linear, in: x, units: 2}}
-outputs: [z]
-train:
-  batch: batch
-  init: {seed: 0}
-  loss: mean((z - y) * (z - y))
-  optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
-"""
 GPT = """
 xlac: 1
 model: gpt

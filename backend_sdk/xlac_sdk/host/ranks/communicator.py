@@ -126,6 +126,35 @@ class Communicator(Protocol):
         """
 
 
+class DeferredWork:
+    """What all ranks do together later: when tables are settled, and when the ranks end."""
+
+    def __init__(self) -> None:
+        self._unsettled: list[Callable[[], None]] = []
+        self._closing: list[Callable[[], None]] = []
+
+    def when_settled(self, work: Callable[[], None]) -> None:
+        """Has `settle` do what all ranks do together, in the order of these calls."""
+        self._unsettled.append(work)
+
+    def settle(self) -> None:
+        """Makes all tables so far usable. Every rank calls it, after it made as many tables, and
+        before it calls a program.
+        """
+        for work in self._unsettled:
+            work()
+        self._unsettled.clear()
+
+    def when_closed(self, work: Callable[[], None]) -> None:
+        """Has `close` do something first, the last that was asked for first."""
+        self._closing.append(work)
+
+    def close(self) -> None:
+        """Does what was asked for the end."""
+        while self._closing:
+            self._closing.pop()()
+
+
 _current: ContextVar[Communicator | None] = ContextVar("communicator", default=None)
 
 

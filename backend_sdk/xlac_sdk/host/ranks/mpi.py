@@ -16,7 +16,7 @@ import numpy as np
 
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host import tool
-from xlac_sdk.host.ranks.communicator import PreparedExchange
+from xlac_sdk.host.ranks.communicator import DeferredWork, PreparedExchange
 from xlac_sdk.programs.exchange_checks import COMBINE, KINDS
 from xlac_sdk.source import Diagnostic, UnsupportedError
 from xlac_sdk.support.hashing import blake2b
@@ -72,12 +72,13 @@ def _version(compiler: str) -> str:
         return ""
 
 
-class MpiRank:
+class MpiRank(DeferredWork):
     """This process as a rank, which waits for others `limit` seconds, or without end; `close` ends
     MPI where this process began it.
     """
 
     def __init__(self, functions: ctypes.CDLL, limit: float | None = LIMIT) -> None:
+        super().__init__()
         self._functions = functions
         rank, size = ctypes.c_int32(), ctypes.c_int32()
         waits = ctypes.c_double(limit or 0.0)
@@ -85,16 +86,13 @@ class MpiRank:
         self.rank, self.size = rank.value, size.value
         self.local = int(functions.xlac_mpi_local())
         self._groups: dict[tuple[int, ...], int] = {}
-        self._unsettled: list[Callable[[], None]] = []
-        self._closing: list[Callable[[], None]] = []
         functions.xlac_mpi_group.restype = ctypes.c_int64
         functions.xlac_mpi_table.restype = ctypes.c_void_p
         functions.xlac_mpi_message.restype = ctypes.c_int64
 
     def close(self) -> None:
         """Ends MPI, once all ranks are done."""
-        while self._closing:
-            self._closing.pop()()
+        super().close()
         if self._owns:
             self._functions.xlac_mpi_close()
 
@@ -120,22 +118,6 @@ class MpiRank:
         table = MpiTable(self._functions, prepared)
         self.when_settled(lambda: table.settle(lambda one: self._group(one.members, one.own)))
         return table
-
-    def settle(self) -> None:
-        """Makes the groups of all tables so far. Every rank calls it, after it made as many tables,
-        and before it calls a program.
-        """
-        for work in self._unsettled:
-            work()
-        self._unsettled.clear()
-
-    def when_settled(self, work: Callable[[], None]) -> None:
-        """Has `settle` do what all ranks do together, in the order of these calls."""
-        self._unsettled.append(work)
-
-    def when_closed(self, work: Callable[[], None]) -> None:
-        """Has `close` do something before it ends MPI, the last that was asked for first."""
-        self._closing.append(work)
 
     def _group(self, members: tuple[int, ...], own: int) -> int:
         """The communicator of a group; all ranks make theirs in the same order."""

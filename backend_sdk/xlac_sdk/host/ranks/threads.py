@@ -13,7 +13,14 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from xlac_sdk.dtypes import Array
-from xlac_sdk.host.ranks.communicator import DONE, START, ExchangeTable, PreparedExchange, using
+from xlac_sdk.host.ranks.communicator import (
+    DONE,
+    START,
+    DeferredWork,
+    ExchangeTable,
+    PreparedExchange,
+    using,
+)
 
 Result = TypeVar("Result")
 
@@ -75,37 +82,17 @@ class ThreadRanks:
             self.lock.notify_all()
 
 
-class ThreadRank:
+class ThreadRank(DeferredWork):
     """One of the ranks."""
 
     def __init__(self, ranks: ThreadRanks, rank: int) -> None:
+        super().__init__()
         self.ranks, self.rank, self.size, self.local = ranks, rank, ranks.size, rank
         self.limit: float | None = None  # seconds that it waits in a library's collective
-        self._unsettled: list[Callable[[], None]] = []
-        self._closing: list[Callable[[], None]] = []
 
     def table(self, prepared: Sequence[PreparedExchange]) -> ThreadTable:
         """The functions of this rank."""
         return ThreadTable(self, prepared)
-
-    def settle(self) -> None:
-        """Does what waits for all ranks; tables are usable at once."""
-        for work in self._unsettled:
-            work()
-        self._unsettled.clear()
-
-    def when_settled(self, work: Callable[[], None]) -> None:
-        """Has `settle` do something."""
-        self._unsettled.append(work)
-
-    def when_closed(self, work: Callable[[], None]) -> None:
-        """Has `close` do something, the last that was asked for first."""
-        self._closing.append(work)
-
-    def close(self) -> None:
-        """Ends this rank."""
-        while self._closing:
-            self._closing.pop()()
 
     def overdue(self, name: str, waited: float) -> bool:
         """Whether it has waited longer than its limit."""
