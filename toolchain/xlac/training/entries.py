@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xlac.ir.graph import Graph
 from xlac.ir.op import Array
 from xlac.ir.text import show
 from xlac.ir.types import Type
@@ -93,13 +94,14 @@ def shared_bytes(program: Compiled) -> int:
     return max((s.offset + s.nbytes for s in named), default=0)
 
 
-def step_inputs(evaluate: Model, steps: Iterable[Model]) -> dict[str, Type]:
-    """The types of the inputs of a step, which is the calls of `steps`, by name; in the order of
-    the spec, as an evaluation has them.
+def step_inputs(run: Model, spec: Graph, steps: Iterable[Model]) -> dict[str, Type]:
+    """The types of the inputs of a step, which is the calls of `steps`, by name: first those of the
+    model, as `run` has them, then those that only training has; each in the order of the `spec`.
+    The functions of `xlac build` take theirs so, too.
     """
-    evaluated = {param(node).name: node.type for node in evaluate.inputs}
     taken = {param(node).name: node.type for model in steps for node in model.inputs}
-    return {name: taken[name] for name in {**evaluated, **taken} if name in taken}
+    ordered = dict.fromkeys(param(node).name for node in (*run.inputs, *spec.inputs))
+    return {name: taken[name] for name in ordered if name in taken}
 
 
 def fingerprint(steps: Iterable[Model], accumulate: int) -> str:

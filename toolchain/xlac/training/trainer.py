@@ -43,10 +43,11 @@ LEAST_SCALE = 2.0**-14  # gradients that overflow with this loss scale would do 
 class Trainer(SavedState, FactorFiles):
     """A model with its optimizer, compiled for a target.
 
-    `inputs` are the types of a step's inputs by name, with the size `batch` open, and `ranges` the
-    valid numbers of integer inputs (such as class labels). `metrics` are the names of the numbers
-    that it reports, `losses`, those that are minimised, first. Weights and optimizer state are in
-    the compiled programs; `state` and `weights` copy them. `tell` hears what a memory limit costs.
+    `inputs` are the types of a step's inputs by name, the model's first, with the size `batch`
+    open, and `ranges` the valid numbers of integer inputs (such as class labels). `metrics` are the
+    names of the numbers that it reports, `losses`, those that are minimised, first. Weights and
+    optimizer state are in the compiled programs; `state` and `weights` copy them. `tell` hears what
+    a memory limit costs.
     With a `mesh` ("data=2" or sizes by axis) this process is one of its ranks, all of which make
     the same calls with whole batches and get the same results: docs/DISTRIBUTED.md.
     """
@@ -86,7 +87,7 @@ class Trainer(SavedState, FactorFiles):
         self.batch = training.batch
         self._passes = tuple(graphs.accumulate)
         steps = [graphs.step, *graphs.accumulate.values()]
-        self.inputs = step_inputs(graphs.evaluate, steps)
+        self.inputs = step_inputs(graphs.run, training.graph, steps)
         self.metrics = tuple(metric.name for metric in graphs.metrics)
         self.step_metrics = (LOSS_SCALE,) if SCALE in self._tensors else ()
         self.losses = graphs.losses
