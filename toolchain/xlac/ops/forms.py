@@ -10,7 +10,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError, normal_axis
 from xlac.ops.nodes import concat, reshape, select, slice_, transpose
 from xlac.ops.reduction import cumulative, order
-from xlac.ops.values import Value, as_node, broadcast_to, cast, spread
+from xlac.ops.values import Value, as_node, broadcast_to, cast, promoted, spread
 from xlac_sdk.dtypes import DType
 
 
@@ -28,7 +28,8 @@ def _broadcast(x: Value, shape: Sequence[Dim] = (), axes: Sequence[int] | None =
 
 
 def _concat(*xs: Value, axis: int = 0) -> Node:
-    return concat([as_node(x) for x in xs], axis)
+    dtype = promoted(xs) if xs else None
+    return concat([as_node(x, dtype) for x in xs], axis)
 
 
 def _slice(

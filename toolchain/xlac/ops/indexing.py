@@ -10,6 +10,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops.forms import python_slice
 from xlac.ops.nodes import add, compare, reshape, select, slice_, take
+from xlac.ops.tensor.leaf import Const
 from xlac.ops.values import cast
 from xlac_sdk.dtypes import DType
 
@@ -44,6 +45,7 @@ def _shaped(x: Node, entries: Sequence[Any]) -> Node:
         if isinstance(entry, slice):
             start, stop, step = python_slice(entry.start, entry.stop, entry.step or 1, size)
         elif isinstance(entry, Node) and entry.type.dtype.is_integer:
+            _check_known(entry, size, f"axis {axis} of {x.type}", number)
             tensors.append((axis, entry))
             start, stop, step = 0, size, 1
         elif isinstance(entry, int | Sym):
@@ -83,3 +85,11 @@ def from_end(indices: Node, size: Dim) -> Node:
         raise ShapeError(f"indices into an axis of symbolic size {size} must be unsigned")
     wide = cast(indices, DType.I64)
     return select(compare(wide, "lt", 0), add(wide, size), wide)
+
+
+def _check_known(indices: Node, size: Dim, what: str, number: int) -> None:
+    """Raises ShapeError for indices that are known, and outside of an axis."""
+    if isinstance(indices.op, Const) and isinstance(size, int):
+        for entry in indices.op.value.flat:
+            if not -size <= entry < size:
+                raise ShapeError(f"index {entry} is out of range for {what}", operand=number)

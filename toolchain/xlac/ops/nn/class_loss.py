@@ -35,6 +35,17 @@ class Classes(Composite):
     ignore: int | None
     smoothing: float
 
+    @classmethod
+    def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        """Class weights given as numbers are floats as precise as the prediction is computed."""
+        x, *others = inputs
+        nodes = [build.as_node(one) for one in (x, *others[:1])]
+        wide = nodes[0].type.dtype.compute if nodes[0].type.dtype.is_float else DType.F32
+        weak = [isinstance(one, build.Weak) for one in others[1:]]
+        given = zip(others[1:], weak, strict=True)
+        weights = (build.as_node(one, wide if known else None) for one, known in given)
+        return (*nodes, *weights)
+
     def infer(self, *types: Type) -> Type:
         x, target = types[:2]
         check_dtype(self.mnemonic, x, FLOATS)

@@ -99,6 +99,12 @@ class Stack(View):
     operands = ("*xs",)
     axis: int = 0
 
+    @classmethod
+    def prepare(cls, inputs: Sequence[build.Value]) -> tuple[Node, ...]:
+        """Numbers, and lists of them, take the type of the tensors."""
+        dtype = build.promoted(inputs) if inputs else None
+        return tuple(i if isinstance(i, Node) else build.as_node(i, dtype) for i in inputs)
+
     def expand(self, *inputs: Node) -> Node:
         if not inputs:
             raise ShapeError("stack needs at least one tensor")

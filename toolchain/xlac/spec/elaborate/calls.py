@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from xlac.ir.graph import Node
-from xlac.ir.op import Op, ShapeError
+from xlac.ir.op import Op, ShapeError, arity
 from xlac.ops import build
 from xlac.spec.elaborate import attributes, type_text
 from xlac.spec.elaborate.operations import Operand, apply, find, operand_names
@@ -39,7 +39,9 @@ def call(evaluator: Evaluator, node: ast.Call) -> Value:
     op = find(evaluator.context, name, evaluator.span(node.func))
     slots, fields = operand_names(op), list(attributes.names(op))
     many = any(o.startswith("*") for o in op.operands)
-    operands, parts, given, where = positional(evaluator, node, len(slots), many, fields)
+    operands, parts, given, where = positional(
+        evaluator, node, len(slots), many, fields, arity(op)[0]
+    )
     named, learned = keywords(evaluator, node, op, slots, given, where)
     for slot in slots[len(operands) :]:
         if slot not in named:
@@ -105,9 +107,11 @@ def keywords(
 
 
 def positional(
-    evaluator: Evaluator, node: ast.Call, slots: int, many: bool, fields: list[str]
+    evaluator: Evaluator, node: ast.Call, slots: int, many: bool, fields: list[str], needed: int = 0
 ) -> tuple[list[Operand], list[ast.expr], dict[str, Any], dict[str, ast.expr]]:
-    """Positional arguments: tensors first, then attributes in the order of their declaration."""
+    """Positional arguments: tensors first, then attributes in the order of their declaration. A
+    list of numbers is a tensor where one of the first `needed` is.
+    """
     operands: list[Operand] = []
     parts: list[ast.expr] = []
     given: dict[str, Any] = {}
@@ -115,18 +119,14 @@ def positional(
     for arg in node.args:
         if isinstance(arg, ast.Starred):
             raise evaluator.fault(arg, "XL1017", "'*' is not part of the expression language here")
-        if (
-            isinstance(arg, ast.List | ast.Tuple)
-            and arg.elts
-            and all(evaluator.is_value(a) for a in arg.elts)
-            and not given
-        ):
+        listed = isinstance(arg, ast.List | ast.Tuple)
+        if isinstance(arg, ast.List | ast.Tuple) and not given and _are_values(evaluator, arg):
             operands += [evaluator.operand(a) for a in arg.elts]
             parts += arg.elts
         elif (
             not given
             and (many or len(operands) < slots)
-            and not isinstance(arg, ast.List | ast.Tuple)
+            and (not listed or (isinstance(arg, ast.List) and len(operands) < needed))
             and not _is_text(arg)
         ):
             value = evaluator.value(arg)
@@ -144,6 +144,13 @@ def positional(
                 raise evaluator.fault(arg, "XL2008", "one argument too many")
             given[fields[index]], where[fields[index]] = evaluator.attribute(arg), arg
     return operands, parts, given, where
+
+
+def _are_values(evaluator: Evaluator, listed: ast.List | ast.Tuple) -> bool:
+    """Whether a list is of values, which are operands each; lists of numbers may be among them."""
+    values = [evaluator.is_value(part) for part in listed.elts]
+    numbers = [isinstance(part, ast.List) for part in listed.elts]
+    return any(values) and all(map(max, values, numbers))
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlac.ir.graph import Node
+from xlac.ops.values import Weak
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
 from xlac.spec.elaborate.operations import fields
@@ -169,4 +170,6 @@ def make(context: Elaboration, scope: Scope, key: str, spec: Any, place: Place) 
     if (handler := context.handlers.entries.get(type(spec))) is not None:
         return handler(context, scope, spec, path, place)
     value = expression(context, scope, spec, path, place)
-    return as_node(context, value, spec, path, place) if isinstance(value, int | float) else value
+    if isinstance(value, int | float | Weak):
+        return as_node(context, value, spec, path, place)
+    return value

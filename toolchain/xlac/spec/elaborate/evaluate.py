@@ -10,10 +10,12 @@ from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ir.types import Type
+from xlac.ops.values import Weak
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.arithmetic import parsed
 from xlac.spec.elaborate.calls import call
 from xlac.spec.elaborate.context import Elaboration
+from xlac.spec.elaborate.number_list import list_parameter, written_list
 from xlac.spec.elaborate.operations import Operand, apply
 from xlac.spec.elaborate.scope import Bundle, Copies, Scope, Value, tensor
 from xlac.spec.elaborate.subscripts import subscript
@@ -33,6 +35,8 @@ _OPERATORS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 
+Number = int | float | bool | Weak
+
 
 class Evaluator:
     """Evaluates one expression of an entry."""
@@ -51,18 +55,20 @@ class Evaluator:
         """A Fault at a part of the expression."""
         return Fault(code, message, self.span(node), hint)
 
-    def value(self, node: ast.expr) -> Value | int | float | bool:
-        """The value of a tree; numbers stay Python numbers, so that they take the type of their
-        operands.
+    def value(self, node: ast.expr) -> Value | Number:
+        """The value of a tree; numbers stay Python numbers, and lists of them weak, so that they
+        take the type of their operands.
         """
         match node:
             case ast.Constant(value=int() | float() as number):
                 return number
             case ast.Name() | ast.Attribute():
                 return self.name(node)
+            case ast.List():
+                return written_list(self, node)
             case ast.Call():
                 if (inner := braced(node)) is not None:
-                    return self.number(inner)
+                    return self.parameter(inner)
                 return call(self, node)
             case ast.BinOp() if type(node.op) in _OPERATORS:
                 return self.operator(node, _OPERATORS[type(node.op)], [node.left, node.right])
@@ -79,7 +85,7 @@ class Evaluator:
                 return value
             case ast.Compare():
                 return self.compare(node)
-            case ast.IfExp() if not self.is_value(node.test):
+            case ast.IfExp() if not (self.is_value(node.test) or isinstance(node.test, ast.List)):
                 yes, no = self.value(node.body), self.value(node.orelse)  # both are checked
                 return yes if self.number(node.test) else no
             case ast.IfExp():
@@ -104,6 +110,11 @@ class Evaluator:
             self.expression.place(node),
         )
 
+    def parameter(self, node: ast.expr) -> Number:
+        """The value of `$name`, or of what is inside `${…}`: a number, or a list of them."""
+        value = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
+        return list_parameter(self, node, value) if isinstance(value, list) else self.number(node)
+
     def number(self, node: ast.expr) -> int | float | bool:
         """A part evaluated at build time. Raises Fault for an open size."""
         number = arithmetic.compute(self.expression, self.scope.constants, self.place, node)
@@ -118,11 +129,11 @@ class Evaluator:
             raise self.fault(node, "XL2017", f"expected a number, found {number!r}")
         return number
 
-    def name(self, node: ast.expr) -> Value | int | float | bool:
+    def name(self, node: ast.expr) -> Value | Number:
         """The value of a name: of the graph, a parameter or size, true, false, inf or nan."""
         name = dotted(node) or ""
         if name.startswith("$"):
-            return self.number(node)
+            return self.parameter(node)
         if not self.scope.sees(name):
             if name in ("true", "false", "inf", "nan"):
                 return name == "true" if name in ("true", "false") else float(name)
@@ -134,20 +145,18 @@ class Evaluator:
                 )
         return self.scope.lookup(name, self.place, self.expression.place(node))
 
-    def operator(
-        self, node: ast.expr, name: str, parts: list[ast.expr]
-    ) -> Value | int | float | bool:
+    def operator(self, node: ast.expr, name: str, parts: list[ast.expr]) -> Value | Number:
         """An operator, evaluated at build time where no operand is a node."""
         operands = [self.operand(part) for part in parts]
-        if not any(isinstance(o, Node) for o in operands) and name != "matmul":
+        if not any(isinstance(o, Node | Weak) for o in operands) and name != "matmul":
             return self.number(node)
         return self.apply(node, name, operands, parts)
 
-    def compare(self, node: ast.Compare) -> Value | int | float | bool:
+    def compare(self, node: ast.Compare) -> Value | Number:
         """A chain of comparisons, evaluated at build time where no operand is a node."""
         parts = [node.left, *node.comparators]
         operands = [self.operand(part) for part in parts]
-        if not any(isinstance(o, Node) for o in operands):
+        if not any(isinstance(o, Node | Weak) for o in operands):
             return self.number(node)
         conjunction: Any = None
         for i, op in enumerate(node.ops):
@@ -220,7 +229,7 @@ def stacker(context: Elaboration, path: str, span: Span) -> Any:
 
 def expression(
     context: Elaboration, scope: Scope, text: Any, path: str, place: Place
-) -> Value | int | float | bool:
+) -> Value | Number:
     """The value of an expression, or of a reference whose name is not a valid expression. Raises
     Fault.
     """
@@ -247,17 +256,19 @@ def _alone(text: str) -> bool:
 
 def as_node(
     context: Elaboration,
-    value: Value | float | bool,
+    value: Value | Number,
     text: Any,
     path: str,
     place: Place,
     type: Type | None = None,
 ) -> Node:
-    """A value as a tensor; a number becomes a scalar of the given type, by default i32, f32 or
-    bool. Raises Fault.
+    """A value as a tensor; a number becomes a scalar of the given type, and a list of numbers a
+    tensor, by default i32, f32 or bool. Raises Fault.
     """
     from xlac.ops import build
 
+    if isinstance(value, Weak):
+        return value.node(type.dtype if type else None)
     if isinstance(value, int | float):
         default = (
             DType.BOOL

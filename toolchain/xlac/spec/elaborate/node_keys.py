@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlac.ops.values import Weak
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
@@ -45,6 +46,6 @@ def otherwise(
     if spec.otherwise is None:
         raise Fault("XL1011", "missing key 'else': the value when 'when' is false", place.key)
     computed = expression(context, scope, spec.otherwise, path, place.at("else"))
-    if isinstance(computed, int | float):
+    if isinstance(computed, int | float | Weak):
         return as_node(context, computed, spec.otherwise, path, place.at("else"))
     return computed

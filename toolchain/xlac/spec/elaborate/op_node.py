@@ -6,6 +6,7 @@ from typing import Any
 
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
+from xlac.ops.values import Weak
 from xlac.spec.elaborate import arithmetic, attributes, type_text
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.evaluate import as_node, expression
@@ -161,7 +162,7 @@ def inputs(
             else:
                 operands.append(
                     value
-                    if isinstance(value, int | float)
+                    if isinstance(value, int | float | Weak)
                     else as_node(context, value, item, path, spot)
                 )
         except Fault as fault:

@@ -10,6 +10,7 @@ from typing import Any
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import OPS, Op, ShapeError, arity
 from xlac.ir.types import Type
+from xlac.ops.values import Weak
 from xlac.spec.elaborate import attributes
 from xlac.spec.elaborate.context import Elaboration
 from xlac.spec.elaborate.scope import Bundle, Scope, Value
@@ -18,7 +19,7 @@ from xlac.spec.text.floats import check_numbers
 from xlac.spec.text.spans import shape_fault
 from xlac_sdk.source import Origin, Span
 
-Operand = Node | int | float | bool
+Operand = Node | int | float | bool | Weak
 STRUCTURAL = {
     "param": "declare it under inputs",
     "const": "write the number",
@@ -224,7 +225,7 @@ def with_parameters(
     """The operands and the learned tensors that follow them."""
     from xlac.ops import build
 
-    nodes = [o if isinstance(o, Node) else build.constant(o) for o in operands]
+    nodes = [build.as_node(o) for o in operands]
     wanted = op(**valid).parameters(*(node.type for node in nodes))
     for name in learned:
         if name not in wanted:

@@ -9,6 +9,7 @@ from xlac.ir.dims import Sym
 from xlac.ir.graph import Node
 from xlac.ir.op import ShapeError
 from xlac.ops import build
+from xlac.ops.values import Weak, as_node
 from xlac.spec.elaborate import arithmetic
 from xlac.spec.elaborate.scope import Value
 from xlac_sdk.source import Origin
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 def subscript(evaluator: Evaluator, node: ast.Subscript) -> Value:
     """The value of `x[…]`. Raises Fault."""
     x = evaluator.operand(node.value)
+    if isinstance(x, Weak):
+        x = x.node()
     if not isinstance(x, Node):
         raise evaluator.fault(node.value, "XL2009", "a number cannot be indexed")
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -51,6 +54,8 @@ def entry(evaluator: Evaluator, node: ast.expr) -> Any:
         return slice(*parts)
     if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
         return node.value
+    if isinstance(node, ast.List):
+        return as_node(evaluator.operand(node))
     return evaluator.operand(node) if evaluator.is_value(node) else whole_number(evaluator, node)
 
 

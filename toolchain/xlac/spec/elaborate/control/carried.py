@@ -9,7 +9,7 @@ from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.spec.elaborate import type_text
 from xlac.spec.elaborate.context import Elaboration
-from xlac.spec.elaborate.evaluate import as_node, expression
+from xlac.spec.elaborate.evaluate import Number, as_node, expression
 from xlac.spec.elaborate.node_keys import whole
 from xlac.spec.elaborate.operations import same
 from xlac.spec.elaborate.scope import Copies, Scope, Value
@@ -140,7 +140,7 @@ class Carried:
     ) -> list[Node]:
         value = expression(context, inner, text, path, at)
         if isinstance(value, Copies) and name in self.copied:
-            items: Sequence[Value | int | float | bool] = value.items
+            items: Sequence[Value | Number] = value.items
         else:
             items = [value]
         if len(items) != len(inits):

@@ -17,6 +17,7 @@ from xlac.ops import build
 from xlac.ops.control.control import Call
 from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.tensor.leaf import Param
+from xlac.ops.values import Weak
 from xlac.spec.elaborate import arithmetic, type_text
 from xlac.spec.elaborate.arithmetic import Constants
 from xlac.spec.elaborate.calls import positional
@@ -66,7 +67,9 @@ def call_operator(evaluator: Evaluator, node: ast.Call, entry: SpecEntry[schema.
     name = node.func.id
     names = list(entry.spec.inputs)
     fields = list(entry.spec.params)
-    operands, parts, given, where = positional(evaluator, node, len(names), False, fields)
+    operands, parts, given, where = positional(
+        evaluator, node, len(names), False, fields, len(names)
+    )
     for keyword in node.keywords:
         key = keyword.arg or ""
         if key not in fields or key in given:
@@ -188,9 +191,10 @@ def matched(
     nodes: list[Node] = []
     for number, (operand, (key, text)) in enumerate(zip(operands, wanted.items(), strict=True)):
         pattern = TypePattern(text, constants, entry.place.at("inputs", key))
-        if not isinstance(operand, Node):
+        if not isinstance(operand, Node | Weak):
             check_room(operand, pattern.dtype or DType.F32, spans.operand(number))
-        node = operand if isinstance(operand, Node) else build.constant(operand, pattern.dtype)
+        known = operand if isinstance(operand, Node) else None
+        node = known or build.as_node(operand, pattern.dtype)
         if (wrong := pattern.match(node.type, met.sizes, met.shapes)) is not None:
             problem = f"{name}: input {key!r} is {text}, and got {node.type}: {wrong}"
             raise Fault("XL2009", problem, spans.operand(number))
