@@ -14,6 +14,7 @@ from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.dtypes import DType
@@ -44,6 +45,23 @@ def transposition() -> Group:
 
 def reduced(value: Node, axes: tuple[int, ...], combine: str = "add") -> Node:
     return Node.of(Reduce(axes, combine), value)
+
+
+def of_weights() -> Group:
+    """A gradient for weights [out, in], of operands with their channels last."""
+    pixels, cotangents = x("x", 30, 21), x("ct", 30, 32)
+    y = Node.of(Dot(contract_lhs=(0,), contract_rhs=(0,)), pixels, cotangents)
+    return group(Kind.DOT, y, build.transpose(y, (1, 0)))
+
+
+def of_taps() -> Group:
+    """A gradient for weights of three rows of two taps, strided and padded."""
+    pixels = build.transpose(x("x", 1, 9, 8, 5), (3, 1, 2, 0))
+    cotangents = build.transpose(x("ct", 1, 4, 5, 18), (1, 2, 0, 3))
+    layout, ones = ("NHWC", "HWIO", "NHWC"), (1, 1)
+    return group(
+        Kind.CONV, Node.of(Conv(layout, ones, (0, 1), (0, 1), ones, (2, 2)), pixels, cotangents)
+    )
 
 
 def softmax() -> Group:
@@ -148,6 +166,24 @@ SINGLE = {"tile": ONE, "right": "constant", "backward": False}
 PIECES = {"blocking": {"axis": "second", "piece": 1, "parts": 1, "chunk": 0}}
 ONE_KEPT = {"kept": ({"value": 0, "output": None},)}
 SHARED = {"threads": {"loops": 1, "grain": 1}}
+STREAMED = {
+    "template": "streamed_gemm",
+    "tile": {"rows": [1, 7], "vectors": 1, "lanes": 16},
+    "runs": 1,
+    "row_tiles": 2,
+    "panels": 1,
+    "unroll": 2,
+    "threads": {"loops": 0, "grain": 1},
+    "transposed_store": True,
+}
+STREAMED_TAPS = {
+    **STREAMED,
+    "tile": {"rows": [1, 2], "vectors": 2, "lanes": 4},
+    "runs": 2,
+    "row_tiles": 5,
+    "panels": 2,
+    "transposed_store": False,
+}
 
 
 def split(loops: list[list[int]], vector: int, stretch: int) -> Mapping[str, object]:
@@ -200,5 +236,7 @@ CPU_CASES: dict[str, Drawn] = {
     "vectorized_column": Drawn(
         column, VECTORIZED, "autovectorized", starts=({"width": 1, "right": "constant"},)
     ),
+    "streamed": Drawn(of_weights, AVX512, "streamed_gemm", instead=STREAMED, starts=(SHARED,)),
+    "streamed_taps": Drawn(of_taps, SSE, "streamed_gemm", instead=STREAMED_TAPS, starts=(SHARED,)),
     "gemm_column": Drawn(column, SSE, "gemm", starts=(SINGLE,)),
 }

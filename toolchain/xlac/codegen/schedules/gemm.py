@@ -1,4 +1,4 @@
-"""Schedules of contractions on a CPU: three templates, and the kernel that packs an operand."""
+"""Schedules of contractions on a CPU: four templates, and the kernel that packs an operand."""
 
 from __future__ import annotations
 
@@ -97,6 +97,28 @@ class AutovectorizedSchedule(Schedule):
 
 
 @dataclass(frozen=True, slots=True)
+class StreamedGemmSchedule(Schedule):
+    """A register-blocked outer product whose sum is the outermost loop, for long sums of operands
+    that are contiguous along rows and columns, as gradients for weights are. In turn, a block of
+    the sum of both is copied to a local array and multiplied, while the sums of all tiles are in
+    memory: operands are read once, as they lie.
+
+    Rows are runs of contiguous elements of the left operand. A piece of the result has `runs` runs
+    of `row_tiles` tiles, and `panels` panels of columns; `threads` share the loop over pieces.
+    `unroll` steps of the sum are in a turn of its loop.
+    """
+
+    template: ClassVar[str] = "streamed_gemm"
+    tile: RegisterTile
+    runs: Positive
+    row_tiles: Positive
+    panels: Positive
+    unroll: Positive
+    threads: Threads
+    transposed_store: bool  # squares of results are transposed in registers
+
+
+@dataclass(frozen=True, slots=True)
 class PackSchedule(Schedule):
     """The kernel that packs panels. `transposed` reads along summed axes that are neighbours in
     memory, and transposes squares of vectors in registers; with `prefetch`, it prefetches what the
@@ -109,5 +131,13 @@ class PackSchedule(Schedule):
     threads: Threads
 
 
-ContractionSchedule = GemmSchedule | InnerProductSchedule | AutovectorizedSchedule
-CONTRACTIONS = (GemmSchedule, BytesGemmSchedule, InnerProductSchedule, AutovectorizedSchedule)
+ContractionSchedule = (
+    GemmSchedule | InnerProductSchedule | AutovectorizedSchedule | StreamedGemmSchedule
+)
+CONTRACTIONS = (
+    GemmSchedule,
+    BytesGemmSchedule,
+    InnerProductSchedule,
+    AutovectorizedSchedule,
+    StreamedGemmSchedule,
+)

@@ -23,13 +23,15 @@ LONG = 64  # taps of a window from which a copy with transposed rows pays
 class InputReads:
     """What the kernels of a convolution can read. `masks`: an input without a padded copy, with
     zeros outside of it, and `pays` says whether that is faster than a copy. `phases`: a dilated
-    input, phase by phase. The axis with letter `beside`, if any, must be contiguous.
+    input, phase by phase. The axis with letter `beside`, if any, must be contiguous. `across`: a
+    long sum whose steps are lines apart, where the batch is contiguous.
     """
 
     masks: bool
     pays: bool
     phases: bool
     beside: str = ""
+    across: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def choose(group: Group, reads: InputReads) -> ConvInputSchedule:
     view = operands.resolve(x, group)
     if reads.masks and reads.pays:
         return ConvInputSchedule(bool(phases), None)
-    around, crosses = borders(anchor, phases), _crosses(anchor, view)
+    around, crosses = borders(anchor, phases), _crosses(anchor, view, reads)
     apart = reads.beside == "C" and view is not None and _channels_apart(anchor, view)
     whole = not (crosses or apart or _padded(around))
     if view is not None and whole and x.type.size != 0:
@@ -135,7 +137,7 @@ def _padded(around: Borders) -> bool:
     return bool(around.edges) or any(around.gaps)
 
 
-def _crosses(anchor: Node, view: OperandView | None) -> bool:
+def _crosses(anchor: Node, view: OperandView | None, reads: InputReads) -> bool:
     """Whether each product of a long sum would read a different cache line: a large window over an
     x that is not contiguous along a summed axis, as in weight gradients of channels-last
     convolutions. Then x is copied so that rows are contiguous.
@@ -145,6 +147,8 @@ def _crosses(anchor: Node, view: OperandView | None) -> bool:
     if view is None or not op.spatial:
         return False
     letters = op.layout[0]
+    if reads.across and view.strides[letters.index("N")] == 1:
+        return False
     taps = dict(zip(op.layout[1], anchor.inputs[1].shape, strict=True))
     lines = view.strides[letters.index(op.spatial[-1])]
     channels = view.strides[letters.index("C")] if taps["I"] != 1 else 0

@@ -13,6 +13,7 @@ from xlac.codegen.core.lowered_group import LoweredGroup, LowerPart
 from xlac.codegen.cpu.conv import depthwise_nchw, depthwise_nhwc, nchw_choice
 from xlac.codegen.cpu.conv.winograd import choose, weight_gradient, weight_gradient_choice, winograd
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
+from xlac.codegen.cpu.gemm import streamed_choice
 from xlac.codegen.cpu.gemm.launches import launches
 from xlac.codegen.schedules.conv import ConvAlgorithm, WinogradSchedule
 from xlac.codegen.schedules.schedule import Schedule
@@ -97,7 +98,27 @@ def _reads(anchor: Node, target: Target) -> InputReads:
     x, kernel = (i.type.dtype for i in anchor.inputs)
     word = byte_words.SIGNS.get(x)
     fours = word is not None and kernel is DType.I8 and target.spells(Primitive.DOT4, word)
-    return InputReads(masks=False, pays=False, phases=True, beside="C" if fours else "")
+    across = _streams(anchor, target.shipped)
+    return InputReads(False, False, phases=True, beside="C" if fours else "", across=across)
+
+
+def _streams(anchor: Node, target: Target) -> bool:
+    """Whether its sum, as a contraction, can be the outermost loop, if x has its batch contiguous,
+    as gradients for weights have.
+    """
+    (x, kernel), op = anchor.inputs, anchor.op
+    assert isinstance(op, Conv)
+    sizes = (*anchor.shape, *kernel.shape)
+    if not (target.vector_bytes and x.type.dtype.is_float) or target.size:
+        return False
+    if not all(isinstance(n, int) for n in sizes):
+        return False
+    columns = size_hint(anchor.shape[op.layout[2].index("C")])
+    rows, depth = volume(anchor.shape), volume(kernel.shape)
+    groups = op.feature_groups * op.batch_groups
+    return streamed_choice.suits(
+        size_hint(rows) // max(1, columns), columns // groups, size_hint(depth) // max(1, columns)
+    )
 
 
 def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | None:

@@ -19,6 +19,7 @@ from xlac.codegen.cpu.gemm import (
     prefetch,
     register_tile,
     register_transpose,
+    streamed_choice,
 )
 from xlac.codegen.schedules.gemm import (
     AutovectorizedSchedule,
@@ -28,6 +29,7 @@ from xlac.codegen.schedules.gemm import (
     GemmSchedule,
     InnerProductSchedule,
     Operand,
+    StreamedGemmSchedule,
 )
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import divisor, size_hint
@@ -44,6 +46,8 @@ def choose(
     """The schedule of a contraction and its epilogue. `view` is the view that the right operand
     came from.
     """
+    if streamed_choice.pays(c, view, target.shipped):
+        return streamed_choice.chosen(c, view, after, target)
     swap, read = _as_read(c, view, target)
     if view.compute is None and inner_product_choice.pays(read, target):
         return inner_product_choice.chosen(read, swap, target)
@@ -65,6 +69,8 @@ def every_template(
         yield inner_product_choice.chosen(read, swap, target)
     if all(isinstance(a.extent, int) for a in (read.columns, *read.inner)):
         yield autovectorized.chosen(read, swap)
+    if streamed_choice.streams(c, view, target) is not None:
+        yield streamed_choice.chosen(c, view, after, target)
 
 
 def _as_read(c: Contraction, view: OperandView, target: Target) -> tuple[bool, Contraction]:
@@ -197,6 +203,9 @@ def check(
     target: Target,
 ) -> None:
     """Raises Misfit for a schedule by which the contraction cannot be computed."""
+    if isinstance(schedule, StreamedGemmSchedule):
+        streamed_choice.check(schedule, c, view, after, target)
+        return
     if schedule.swap and not swaps(c, view):
         raise Misfit(("swap",), "only a product with one column of a matrix can be swapped")
     c = c.swapped() if schedule.swap else c

@@ -17,6 +17,7 @@ from xlac.codegen.cpu.gemm import autovectorized
 from xlac.codegen.cpu.gemm.choose import check, choose, every_template
 from xlac.codegen.cpu.gemm.gemm import Gemm
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
+from xlac.codegen.cpu.gemm.streamed import StreamedGemm
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gemm import (
     CONTRACTIONS,
@@ -25,6 +26,7 @@ from xlac.codegen.schedules.gemm import (
     ContractionSchedule,
     GemmSchedule,
     InnerProductSchedule,
+    StreamedGemmSchedule,
 )
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -52,8 +54,11 @@ def launches(
         CONTRACTIONS,
         partial(every_template, c, after, right, target),
     )
-    c = c.swapped() if schedule.swap else c
     elements = Elements(Builder(), group, target)
+    if isinstance(schedule, StreamedGemmSchedule):
+        StreamedGemm(elements, after, c, right, schedule).write()
+        return [elements.launch(name, cost.work(group))]
+    c = c.swapped() if schedule.swap else c
     match schedule:
         case InnerProductSchedule():
             InnerProduct(elements, after, c, schedule).write()

@@ -34,7 +34,7 @@ def pays(epilogue: Epilogue, c: Contraction, tile: RegisterTile, target: Target)
     if target.size or not able(epilogue, c, tile):
         return False
     _, by_column = _places(c, tile)
-    return not any(_dense(epilogue, node, by_column) for node in epilogue.group.outputs)
+    return not any(dense(epilogue, node, by_column) for node in epilogue.group.outputs)
 
 
 def able(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
@@ -44,7 +44,7 @@ def able(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
     if not 1 < tile.lanes <= TURNED or tile.rows[1] < 2:
         return False
     by_row, _ = _places(c, tile)
-    return all(_dense(epilogue, node, by_row) for node in epilogue.group.outputs)
+    return all(dense(epilogue, node, by_row) for node in epilogue.group.outputs)
 
 
 def _places(c: Contraction, tile: RegisterTile) -> tuple[Index, Index]:
@@ -55,7 +55,8 @@ def _places(c: Contraction, tile: RegisterTile) -> tuple[Index, Index]:
     return by_row, c.place(outer, (first, second), build.ramp(column, 1, tile.lanes))
 
 
-def _dense(epilogue: Epilogue, node: Node, at: Index) -> bool:
+def dense(epilogue: Epilogue, node: Node, at: Index) -> bool:
+    """Whether a vector of results at an index is contiguous in an output."""
     where = linear(plain(epilogue.forward(node, at)), row_major(node.shape), node.shape)
     return isinstance(where, Ramp) and where.stride == 1
 
