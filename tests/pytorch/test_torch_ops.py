@@ -61,6 +61,8 @@ def test_core_operations_are_there_or_listed() -> None:
 def test_every_builder_names_an_operation_that_pytorch_has() -> None:
     import torch._inductor.inductor_prims  # which adds prims.fma
 
+    pytest.importorskip("transformers.integrations.moe")  # which adds transformers.…
+
     for name in (*BUILDERS, *COMPLEX_BUILDERS):
         space, packet, overload = name.split(".")
         assert overload in getattr(getattr(torch.ops, space), packet).overloads(), name

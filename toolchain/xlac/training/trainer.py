@@ -20,7 +20,7 @@ from xlac.spec.load import load_training
 from xlac.spec.training.ema import PREFIX
 from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
-from xlac.training.data.index_ranges import index_ranges
+from xlac.training.data.index_ranges import in_range, index_ranges
 from xlac.training.entries import checked_state, fingerprint, step_inputs
 from xlac.training.factor_files import FactorFiles
 from xlac.training.failures.replay import failure
@@ -108,13 +108,13 @@ class Trainer(SavedState, FactorFiles):
 
     def step(self, /, **arrays: Any) -> dict[str, float]:
         """Updates the weights from a batch (arrays by input). Returns its loss and metrics by name,
-        of the weights before the update. Raises SourceError as `run_step` does.
+        of the weights before the update. Raises SourceError as `run_step` does, or `in_range`.
         """
-        return means(self.run_step(arrays))
+        return means(self.run_step(in_range(arrays, self.ranges)))
 
     def evaluate(self, /, **arrays: Any) -> dict[str, float]:
         """The loss and metrics of a batch by name, in inference mode; the state does not change."""
-        return means(self.run_evaluate(arrays))
+        return means(self.run_evaluate(in_range(arrays, self.ranges)))
 
     def __call__(self, /, **arrays: Any) -> Any:
         """The model's outputs with the present weights: an array, or arrays by name if several."""
@@ -130,8 +130,9 @@ class Trainer(SavedState, FactorFiles):
         """The model with averaged weights. Raises SourceError where none are kept."""
         if not self.averages:
             raise no_averages()
+        called = self._programs.called
         return Averages(
-            lambda arrays: self._totals(*self._programs.called(EVALUATE, arrays)),
+            lambda arrays: self._totals(*called(EVALUATE, in_range(arrays, self.ranges))),
             lambda: self._weights(True, PREFIX),
             lambda arrays: self._outputs(RUN, arrays),
             self._compiled,

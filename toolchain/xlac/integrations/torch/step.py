@@ -12,6 +12,7 @@ from xlac.frontends.torch.fx_nodes import dtype_of
 from xlac.integrations.torch import optimizers
 from xlac.integrations.torch.learning_export import Loss, LossModule, loss_program
 from xlac.integrations.torch.optimizers import COUNT, refuse
+from xlac.integrations.torch.step_failure import check_ranges, not_finite
 from xlac.integrations.torch.step_graph import GradientSums, StepBuilder
 from xlac.integrations.torch.step_program import (
     StepProgram,
@@ -62,7 +63,7 @@ class TorchStep:
         self._module = LossModule(model, loss, targets)
         self._rule = optimizers.rule_of(optimizer)
         self._clip, self._precision, self._options = clip, options.pop("precision"), options
-        self._compute = DType(options.pop("compute"))
+        self._compute, self._finite = DType(options.pop("compute")), options.pop("finite")
         self.accumulate, self.waiting = accumulate, 0
         self._sums: dict[torch.Tensor, torch.Tensor] = {}
         self._modules = list(self._module.modules())
@@ -137,7 +138,11 @@ class TorchStep:
         program.state.bind(state)
         memory = {t.untyped_storage().data_ptr() for t in state}
         args = [t.clone() if t.untyped_storage().data_ptr() in memory else t for t in tensors]
-        (loss,) = program.program([*args, torch.tensor(numbers, dtype=torch.float64)])
+        check_ranges(program.exported.inputs, program.ranges, args)
+        rates = torch.tensor(numbers, dtype=torch.float64)
+        loss, finite = program.program([*args, rates])
+        if not finite:
+            raise not_finite(program, state, args, rates, loss, self._options)
         program.state.copy_back(state)
         torch.autograd.graph.increment_version(state)
         if self._rule.counts and program.graph.learns:
@@ -220,7 +225,8 @@ class TorchStep:
             }
             sums = GradientSums(last, self._sums) if self.accumulate > 1 else None
             learned, half = learned_parameters(self.optimizer, self._rule, pairs), self._half()
-            graph = StepBuilder(exported, owned, learned, self._clip, half, sums).graph()
+            checked = self._finite
+            graph = StepBuilder(exported, owned, learned, self._clip, half, sums, checked).graph()
             return compiled_step(exported, graph, self._precision, self._options)
 
 
@@ -240,6 +246,7 @@ def torch_step(
     clip_norm: float | None = None,
     accumulate: int = 1,
     compute: str = "f32",
+    finite: bool = False,
     target: str = "cpu",
     threads: int | None = None,
     precision: str = "default",
@@ -253,8 +260,10 @@ def torch_step(
     The last `targets` positional arguments are the loss's. Without a loss (None) the model returns
     it: a scalar, or an object with one as `.loss`. `clip_norm` bounds the global norm of gradients;
     of `accumulate` calls the last makes the update, of the mean of their gradients; `compute` is
-    the type of products, as torch.autocast has them. Other options are those of `xlac.compile`.
-    Raises SourceError and UnsupportedError: at once for the optimizer, at a call for the model.
+    the type of products, as torch.autocast has them. A call whose loss is not finite changes
+    nothing and raises SourceError; with `clip_norm` or `finite` that holds for gradients too. Other
+    options are those of `xlac.compile`. Raises SourceError and UnsupportedError: at once for the
+    optimizer, at a call for the model.
     """
     chosen("precision", precision, PRECISIONS)
     if targets < 0 or (clip_norm is not None and not 0 < clip_norm < float("inf")):
@@ -264,6 +273,7 @@ def torch_step(
         raise refuse("accumulate is a number of calls")
     options = {
         "compute": compute,
+        "finite": finite,
         "target": target,
         "threads": torch.get_num_threads() if threads is None else threads,
         "precision": precision,

@@ -22,6 +22,9 @@ from xlac.ops import build
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.training.mixed import MixedPrecision
+from xlac.training.row_updates import chosen
+from xlac.training.scaling import all_finite, together
+from xlac.training.step import FINITE
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
@@ -87,6 +90,8 @@ class StepBuilder:
     """Builds the graph of a step from the exported loss. `owned` are the module's tensors by name,
     `learns` the parameters of the optimizer, `clip` the bound of the gradients' global norm,
     `compute` the type of products, `sums` what the gradients of several micro-batches are added to.
+    The next values are the present ones where the loss is not finite, or its gradients are not and
+    are `checked`, as with `clip`.
     """
 
     def __init__(
@@ -97,13 +102,16 @@ class StepBuilder:
         clip: float | None,
         compute: DType = DType.F32,
         sums: GradientSums | None = None,
+        checked: bool = False,
     ) -> None:
         self.exported, self.owned, self.clip = exported, owned, clip
-        self.compute, self.sums = compute, sums
+        self.compute, self.sums, self.checked = compute, sums, checked
         self.learns = {id(p.tensor): p for p in learns}
         self.state: list[SharedTensor] = []
         self.leaves: dict[str, Node] = {}  # state as it lies in memory
         self.views: dict[int, Node] = {}  # tensor -> state with its axes in order
+        self.present: dict[SharedTensor, Node] = {}  # the same for all of the state
+        self.finite: list[Node] = []  # flags that the loss and its gradients are
         self.pairs = max((p.pair for p in learns), default=-1) + 1
 
     def graph(self) -> StepGraph:
@@ -145,10 +153,10 @@ class StepBuilder:
         perm, dtype = order(typed), dtype_of(typed)
         shape = tuple(typed.shape if perm is None else (typed.shape[a] for a in perm))
         self.state.append(SharedTensor(name, tensor, perm, slot, alike))
-        self.leaves[name] = build.param(name, dtype, shape, "state", Origin(name))
-        return (
-            self.leaves[name] if perm is None else build.transpose(self.leaves[name], inverse(perm))
-        )
+        leaf = self.leaves[name] = build.param(name, dtype, shape, "state", Origin(name))
+        view = leaf if perm is None else build.transpose(leaf, inverse(perm))
+        self.present[self.state[-1]] = view
+        return view
 
     def _state_of(self, tensor: torch.Tensor) -> SharedTensor:
         return next(s for s in self.state if s.tensor is tensor and not s.slot)
@@ -179,13 +187,17 @@ class StepBuilder:
             hint = "look for requires_grad=False, torch.no_grad and detach"
             raise refuse("the loss depends on no parameter of the optimizer", hint)
         self.rates = build.param(RATES, DType.F64, (2 * self.pairs + 1,), origin=Origin(RATES))
+        self.finite.append(all_finite([linear.values[0]]))
+        if self.checked:
+            self.finite.append(all_finite([gradient for _, gradient in pairs]))
         updates: dict[SharedTensor, Node] = {}
         if self.sums is not None:
             pairs = [(p, self._summed(p, g, updates)) for p, g in pairs]
             if not self.sums.last:
                 return linear.values[0], updates, []
         if self.clip is not None:
-            pairs = _clipped_by_norm(pairs, self.clip)
+            pairs, total = _clipped_by_norm(pairs, self.clip)
+            self.finite.append(all_finite([total]))
         context = elaboration()
         for learned, gradient in pairs:
             updates.update(self._update(context, learned, gradient))
@@ -231,8 +243,10 @@ class StepBuilder:
         learned: Sequence[LearnedParameter],
     ) -> StepGraph:
         model = self.exported.model
-        outputs = {LOSS: loss}
-        for kept, node in following.items():
+        finite = together(self.finite)
+        outputs = {LOSS: loss, FINITE: finite}
+        for kept, next_ in following.items():
+            node = chosen(finite, next_, self.present[kept])
             outputs[f"{kept.name}.next"] = (
                 node if kept.perm is None else build.transpose(node, kept.perm)
             )
@@ -246,8 +260,10 @@ class StepBuilder:
 
 def _clipped_by_norm(
     pairs: Sequence[tuple[LearnedParameter, Node]], most: float
-) -> list[tuple[LearnedParameter, Node]]:
-    """Gradients scaled to a global L2 norm of at most `most`, as torch.nn.utils.clip_grad_norm_."""
+) -> tuple[list[tuple[LearnedParameter, Node]], Node]:
+    """Gradients scaled to a global L2 norm of at most `most`, as torch.nn.utils.clip_grad_norm_,
+    and the square of the norm.
+    """
     total: Node | None = None
     for _, gradient in pairs:
         wide = build.compute(gradient)
@@ -258,7 +274,7 @@ def _clipped_by_norm(
         total = part if total is None else build.add(*_promoted(total, part))
     assert total is not None
     share = build.minimum(build.div(most, build.add(build.sqrt(total), EPSILON)), 1.0)
-    return [
+    clipped = [
         (
             p,
             build.cast(
@@ -267,6 +283,7 @@ def _clipped_by_norm(
         )
         for p, g in pairs
     ]
+    return clipped, total
 
 
 def _promoted(x: Node, y: Node) -> tuple[Node, Node]:

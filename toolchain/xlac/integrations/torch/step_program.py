@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from xlac.api import compile
 from xlac.frontends.torch.exported import Exported
 from xlac.integrations.torch import dtensors, optimizers
+from xlac.integrations.torch.argument_ranges import argument_ranges
 from xlac.integrations.torch.bound_state import BoundState
 from xlac.integrations.torch.optimizers import OptimizerRule, refuse
 from xlac.integrations.torch.program import Output, TensorProgram, TorchInput
@@ -18,16 +19,22 @@ from xlac.integrations.torch.step_graph import LOSS, RATES, LearnedParameter, St
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.runtime.compiled import Compiled
+from xlac.training.data.column import IndexRange
+from xlac.training.step import FINITE
+from xlac_sdk.dtypes import DType
 
 
 @dataclass(eq=False)
 class StepProgram:
-    """A step compiled for one set of shapes, with the binding of its state."""
+    """A step compiled for one set of shapes, with the binding of its state. `ranges` are the valid
+    numbers of integer arguments (class labels, rows of an embedding), by position.
+    """
 
     graph: StepGraph
     program: TensorProgram
     state: BoundState
     exported: Exported
+    ranges: Mapping[int, IndexRange]
 
 
 def check_parameters(
@@ -86,6 +93,8 @@ def compiled_step(
     used = {param(n).name for n in model.inputs}
     inputs = [TorchInput(at, name, None, False) for at, name in enumerate(names) if name in used]
     loss = model.graph.outputs[LOSS]
-    results = [Output(LOSS, loss.type.dtype, (), None)]
+    results = [Output(LOSS, loss.type.dtype, (), None), Output(FINITE, DType.BOOL, (), None)]
     program = TensorProgram(model, compiled, inputs, results, "seed" if exported.seeded else "")
-    return StepProgram(graph, program, BoundState(compiled, graph.state), exported)
+    held = argument_ranges(exported.model.graph)
+    ranges = {at: held[name] for at, name in enumerate(exported.inputs) if name in held}
+    return StepProgram(graph, program, BoundState(compiled, graph.state), exported, ranges)

@@ -84,12 +84,27 @@ class IndexRange:
         return self.least <= number <= self.most or number in self.besides
 
     def __and__(self, other: IndexRange) -> IndexRange:
-        """The intersection of two ranges with the same `least`."""
-        most = min(self.most, other.most)
+        """The intersection of two ranges."""
+        least, most = max(self.least, other.least), min(self.most, other.most)
         apart = {n for n in self.besides | other.besides if n in self and n in other}
-        return IndexRange(
-            self.least, most, frozenset(n for n in apart if n > most or n < self.least)
-        )
+        return IndexRange(least, most, frozenset(n for n in apart if n > most or n < least))
+
+    def first_outside(self, numbers: Array) -> tuple[int, ...] | None:
+        """The position of the first of some integers that is not in the range."""
+        if not numbers.size:
+            return None
+        low, high = int(numbers.min()), int(numbers.max())
+        if low >= self.least and high <= self.most:  # Python's: no dtype holds both u64 and i64
+            return None
+        holds = np.iinfo(numbers.dtype)
+        outside = np.zeros(numbers.shape, bool)
+        if low < self.least:
+            outside |= numbers < numbers.dtype.type(max(self.least, int(holds.min)))
+        if high > self.most:
+            outside |= numbers > numbers.dtype.type(min(self.most, int(holds.max)))
+        for number in self.besides:
+            outside &= numbers != number
+        return tuple(map(int, np.argwhere(outside)[0])) if outside.any() else None
 
     def __str__(self) -> str:
         return ", ".join([f"{self.least}..{self.most}", *(f"or {n}" for n in sorted(self.besides))])

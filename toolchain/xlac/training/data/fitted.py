@@ -170,24 +170,11 @@ def check_values(rows: Array, one: TrainingInput, place: Place, checks_bounds: b
 def _check_range(
     rows: Array, held: IndexRange, one: TrainingInput, place: Place, what: str
 ) -> None:
-    least, most = held.least, held.most
-    low, high = rows.min(), rows.max()
-    if (
-        int(low) >= least and int(high) <= most
-    ):  # Python's integers: no dtype holds both u64 and i64
+    at = held.first_outside(rows)
+    if at is None:
         return
-    bad = np.zeros(rows.shape, bool)
-    if int(low) < least:
-        bad |= rows < rows.dtype.type(max(least, int(np.iinfo(rows.dtype).min)))
-    if int(high) > most:
-        bad |= rows > rows.dtype.type(min(most, int(np.iinfo(rows.dtype).max)))
-    for number in held.besides:
-        bad &= rows != number
-    if not bad.any():
-        return
-    at = tuple(np.argwhere(bad)[0])
-    where = f" at {[int(n) for n in at[1:]]}" if len(at) > 1 else ""
-    problem = f"{place(int(at[0]))}: input '{one.name}' is {rows[at]}{where}, and {what} {held}"
+    where = f" at {list(at[1:])}" if len(at) > 1 else ""
+    problem = f"{place(at[0])}: input '{one.name}' is {rows[at]}{where}, and {what} {held}"
     raise fault("XL6307", problem)
 
 

@@ -4,13 +4,18 @@ Operations clamp numbers out of range; in training data they are reported as mis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
 from xlac.ir.graph import Graph
 from xlac.ops.nn.class_loss import Classes
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.choose import Embedding
 from xlac.ops.tensor.leaf import Param
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
-from xlac.training.data.column import IndexRange
+from xlac.training.data.column import IndexRange, fault
 
 VIEWS = (Broadcast, Cast, Reshape, Slice, Transpose)
 
@@ -35,3 +40,17 @@ def index_ranges(graph: Graph) -> dict[str, IndexRange]:
             own = IndexRange(0, count - 1, frozenset() if ignored is None else frozenset([ignored]))
             ranges[leaf.name] = own & ranges.get(leaf.name, own)
     return ranges
+
+
+def in_range(arrays: Mapping[str, Any], ranges: Mapping[str, IndexRange]) -> Mapping[str, Any]:
+    """The arrays of a batch, by input. Raises SourceError for the first integer that is not in the
+    range of its input; values of other types are not looked at.
+    """
+    for name, held in ranges.items():
+        numbers = np.asarray(arrays.get(name, ()))
+        at = held.first_outside(numbers) if numbers.dtype.kind in "iu" else None
+        if at is not None:
+            where = f" at {list(at)}" if at else ""
+            problem = f"input '{name}' is {numbers[at]}{where}, and its range is {held}"
+            raise fault("XL6307", f"{problem}")
+    return arrays

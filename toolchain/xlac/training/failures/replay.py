@@ -24,14 +24,15 @@ def failure(
     arrays: Mapping[str, Any],
     calls: Sequence[tuple[str, Mapping[str, Any]]],
     loss_finite: bool,
-    steps: int,
+    steps: int | None,
 ) -> SourceError:
     """The error for a step whose loss or gradients were not finite; it has changed nothing. `steps`
-    is the number of steps before it, `calls` its entries and their micro-batches. Runs the step
-    again to find the cause.
+    is the number of steps before it, if it is known, `calls` its entries and their micro-batches.
+    Runs the step again to find the cause.
     """
     what = "the gradients are" if loss_finite else "the loss is"
-    problem = f"step {steps + 1}: {what} not finite; nothing was learned from this batch"
+    which = "" if steps is None else f"step {steps + 1}: "
+    problem = f"{which}{what} not finite; nothing was learned from this batch"
     problems = replayed(models, options, state, arrays, calls)
     hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
     return SourceError(Diagnostic("XL6031", problem, hint=hint), *problems)

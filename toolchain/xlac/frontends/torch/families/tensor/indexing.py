@@ -1,4 +1,4 @@
-"""Indexed reads. Negative indices count from the end."""
+"""Indexed reads. Negative indices count from the end where PyTorch allows them: in `x[indices]`."""
 
 from __future__ import annotations
 
@@ -32,12 +32,8 @@ def index_select(call: AtenCall, x: Node, dim: int, index: Node) -> Node:
     """Slices of x along an axis, by index."""
     if not x.shape:
         return build.reshape(x, call.shape)
-    places = build.reshape(index, (index.type.size,))
-    return build.take(
-        x,
-        wrapped(call, places, x.shape[normal_axis(dim, x.type.rank)]),
-        normal_axis(dim, x.type.rank),
-    )
+    places = build.cast(build.reshape(index, (index.type.size,)), DType.I64)
+    return build.take(x, places, normal_axis(dim, x.type.rank))
 
 
 @aten("gather")
@@ -52,10 +48,8 @@ def gather(call: AtenCall, x: Node, dim: int, index: Node, sparse_grad: bool = F
     for other in range(x.type.rank):
         if other != axis:
             x = build.cut(x, other, 0, index.shape[other])
-    return build.reshape(
-        build.apply1("take_along_axis", x, wrapped(call, index, x.shape[axis]), axis=axis),
-        call.shape,
-    )
+    index = build.cast(index, DType.I64)
+    return build.reshape(build.apply1("take_along_axis", x, index, axis=axis), call.shape)
 
 
 # ---- indexing by several tensors ----------------------------------------------------------------

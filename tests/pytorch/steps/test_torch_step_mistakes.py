@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn
 
-from tests.pytorch.test_torch_step import mlp, rows, sgd
+from tests.pytorch.steps.test_torch_step import mlp, rows, sgd
 from xlac.integrations.torch import step as step_module
 
 F = nn.functional
