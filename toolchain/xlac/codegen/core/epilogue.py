@@ -91,6 +91,12 @@ class Epilogue:
                 stack += node.inputs
         return list(needed)
 
+    def operands(self) -> list[Node]:
+        """The arrays from outside of the group that are read besides the contraction's."""
+        after = self._after()
+        read = {node: None for one in after for node in one.inputs if node not in self.group}
+        return list(read)
+
     def keeps(self, axes: frozenset[int]) -> bool:
         """Whether these adjacent axes of the contraction may be merged, with one counter in the
         last of them.

@@ -54,7 +54,7 @@ class GemmSchedule(Schedule):
     threads: Threads
     prefetch: bool  # prefetches the next panel
     transposed_store: bool  # squares of results are transposed in registers
-    epilogue_loop: bool  # the epilogue is a loop over rows instead of unrolled
+    epilogue_loop: bool  # the epilogue is a loop, over rows of a tile or columns of its squares
     backward: bool  # there is a second kernel that reads the panels from the last to the first
 
 

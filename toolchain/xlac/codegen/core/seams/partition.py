@@ -51,7 +51,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 
 P = Primitive
 
-CODE = 4608  # the most expressions of a loop nest after partitioning, which bounds compile time
+CODE = 3800  # the most expressions of a loop nest after partitioning, which bounds compile time
 LEAST = 4  # regions for which there is room at least
 ROWS = 3  # regions of a loop around another one with seams, where both do not fit
 

@@ -4,6 +4,10 @@ transposed in registers.
 A scattered store of a vector takes as many stores as it has lanes, and registers for their
 addresses. A square of vectors transposed in registers is stored by one vector for each column,
 along rows.
+
+Other arrays that the epilogue reads, such as weights and moments of an optimizer's step, are
+contiguous along rows too. So where there are any, the sums are transposed instead of the results,
+and the epilogue is a loop over columns, which reads these arrays without gathers.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from xlac.codegen.core.contraction.packing import TURNED, transposed
 from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.core.loop_nest import bounded
 from xlac.ir.graph import Node
 from xlac.ir.op import Index
 from xlac_sdk.kernel_ir import build
@@ -45,6 +50,11 @@ def able(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
         return False
     by_row, _ = _places(c, tile)
     return all(dense(epilogue, node, by_row) for node in epilogue.group.outputs)
+
+
+def reads_results(epilogue: Epilogue) -> bool:
+    """Whether the epilogue reads arrays of as many elements as the results, besides the sums."""
+    return any(node.type.size == epilogue.anchor.type.size for node in epilogue.operands())
 
 
 def _places(c: Contraction, tile: RegisterTile) -> tuple[Index, Index]:
@@ -85,6 +95,60 @@ def store(
         _square(
             elements, epilogue, c, outer, row, build.add(column, v * lanes), totals, count, masked
         )
+
+
+def store_in_loop(
+    elements: Elements,
+    epilogue: Epilogue,
+    c: Contraction,
+    outer: Sequence[Expr],
+    start: tuple[Expr, Expr],
+    size: tuple[int, int],
+    column: Expr,
+    sums: Sequence[Sequence[Expr]],
+    partial: build.Number,
+) -> None:
+    """Stores a tile as `store` does, by loops over its vectors of columns and over the columns of
+    a vector. `partial` columns of the last vector are valid; 0: all.
+    """
+    builder, lanes, vectors = elements.builder, sums[0][0].lanes, len(sums[0])
+    for i, j in product(range(size[0]), range(0, size[1], lanes)):
+        group = sums[i * size[1] + j : (i + 1) * size[1]][:lanes]
+        dtype, align = group[0][0].dtype, min(64, lanes * group[0][0].dtype.nbytes)
+        kept = builder.local("s", dtype, len(group) * vectors * lanes)
+        for row, totals in enumerate(group):
+            for v, total in enumerate(totals):
+                place = (v * len(group) + row) * lanes
+                builder.store(kept, build.ramp(place, 1, lanes), total, align=align)
+        square = builder.local("t", dtype, lanes * lanes)
+        with builder.loop("v", 0, vectors) as vector:
+            first = build.mul(vector, lanes)
+            places = [
+                build.add(build.mul(vector, len(group) * lanes), row * lanes)
+                for row in range(len(group))
+            ]
+            rows = [
+                builder.let("x", build.load(kept, build.ramp(place, 1, lanes))) for place in places
+            ]
+            rows += [zero(dtype, lanes)] * (lanes - len(rows))
+            for lane, along in enumerate(transposed(builder, rows)):
+                builder.store(square, build.ramp(lane * lanes, 1, lanes), along, align=align)
+            columns: build.Number = lanes
+            if partial != 0:
+                left = build.sub(build.add((vectors - 1) * lanes, partial), first)
+                columns = bounded(
+                    builder, build.apply(Primitive.MIN, build.index(lanes), left), lanes
+                )
+            with builder.loop("n", 0, columns) as lane_of:
+                at_column = build.add(column, build.add(first, lane_of))
+                for begin, wide in _pieces(len(group), lanes, elements.target):
+                    along = build.ramp(build.add(start[1], j + begin), 1, wide)
+                    at = c.place(outer, (build.add(start[0], i), along), at_column)
+                    here = build.add(build.mul(lane_of, lanes), begin)
+                    value = build.load(square, build.ramp(here, 1, wide))
+                    whole = begin + wide <= len(group)
+                    with elements.masked(None if whole else _below(len(group), lanes)):
+                        epilogue.store(elements, at, value)
 
 
 def _square(

@@ -45,25 +45,18 @@ class TileStore:
         column: Expr,
         partial: build.Number,
     ) -> None:
-        """The epilogue: unrolled, or a loop over rows if it is long or the last vector
-        is partial.
+        """The epilogue: unrolled, or a loop over rows (over columns, if squares are transposed) if
+        it is long or the last vector is partial.
         """
         vectors, lanes = len(sums[0]), self.tile.lanes
         scalars = partial if partial != 0 and self.mask is None else 0
         long = self.schedule.epilogue_loop and len(rows) * vectors > 2
-        if not long and scalars == 0 and self.schedule.transposed_store and size[1] > 1:
-            register_transpose.store(
-                self.elements,
-                self.epilogue,
-                self.c,
-                outer,
-                start,
-                size,
-                column,
-                sums,
-                partial,
-                self.mask,
-            )
+        if scalars == 0 and self.schedule.transposed_store and size[1] > 1:
+            given = (self.elements, self.epilogue, self.c, outer, start, size, column, sums)
+            if long:
+                register_transpose.store_in_loop(*given, partial)
+            else:
+                register_transpose.store(*given, partial, self.mask)
             return
         if not long and scalars == 0:
             for (i, j), totals in zip(rows, sums, strict=True):
