@@ -167,6 +167,6 @@ def test_what_follows_is_computed_on_results() -> None:
 def test_where_it_pays() -> None:
     assert is_streamed(gradient(64, 128, 32, (16, 16), stride=2), AVX512)
     assert not is_streamed(gradient(64, 128, 1, (16, 16)), AVX512)  # a short sum
-    assert not is_streamed(gradient(64, 8, 32, (16, 16)), AVX512)  # few columns
+    assert not is_streamed(gradient(64, 4, 32, (16, 16)), AVX512)  # few columns
     assert not is_streamed(gradient(64, 128, 32, (16, 16)), TARGETS["scalar"])
     assert not is_streamed(gradient(64, 128, 32, (16, 16)), replace(AVX512, size=True))

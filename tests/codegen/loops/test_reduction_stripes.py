@@ -73,3 +73,15 @@ def test_columns_of_which_much_is_computed_are_one_long_vector() -> None:
     assert widths(256) == {64}
     assert widths(256 + 3 * 16) == {64, 16}
     assert widths(256 + 2 * 16 + 5) == {64, 16}
+
+
+def test_sums_side_by_side_stay_in_registers() -> None:
+    """As those of a depthwise gradient for weights: one for each tap."""
+    x, y = param("x", (50, 64)), param("y", (50, 64))
+    values = [build.mul(build.add(build.mul(x, float(n)), y), y) for n in range(9)]
+    sums = [build.reduce(value, "add", (0,)) for value in values]
+    (made,) = partition(graph_of(*sums), WIDE, kind_taken=kind_taken).groups
+    elements = Elements(Builder(), made, WIDE)
+    schedule = reduction_choice.choose(Rows(elements, ReductionSpace.of(made)))
+    assert isinstance(schedule, RowReductionSchedule)
+    assert len(sums) * schedule.unroll[0] <= WIDE.vector_registers

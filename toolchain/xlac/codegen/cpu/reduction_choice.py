@@ -63,6 +63,7 @@ def _schedule(rows: Rows, split: bool) -> ReductionSchedule:
     lanes = 1 if by_row and rows.ordered else lanes
     every = unroll_for(target, survey.statements, survey.flops)
     if not by_row and vector is not None:
+        every = min(every, _beside(rows))
         every = max(every, _across(rows, vector, lanes))
     unroll: tuple[int, ...] = (every,)
     if by_row:
@@ -112,6 +113,15 @@ def _unroll(one: ReductionPass, rows: Rows, vector: Run | None, lanes: int) -> i
     wanted = unroll_for(rows.target, 2 * one.size, rows.survey.flops)
     copies = min(wanted, vector.usual // lanes)
     return 1 << max(1, copies).bit_length() - 1
+
+
+def _beside(rows: Rows) -> int:
+    """The most vectors of results that a pass along columns processes at once: what its sums leave
+    registers for.
+    """
+    sums = max(len(one.reductions) for one in rows.plan.passes)
+    room = rows.target.shipped.vector_registers * 3 // 4
+    return 1 << max(1, room // max(1, sums)).bit_length() - 1
 
 
 def _across(rows: Rows, vector: Run, lanes: int) -> int:

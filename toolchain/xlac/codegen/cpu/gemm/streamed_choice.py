@@ -31,7 +31,7 @@ from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, Var
 from xlac_sdk.target import Target
 
-ROWS, COLUMNS = 8, 16  # of a result from which copies of both operands are worth their time
+ROWS, COLUMNS = 8, 8  # of a result from which copies of both operands are worth their time
 SUMS = 1 << 16  # sums of a piece that wait in memory, at most
 UNROLL = 2
 
