@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contraction_harness import TARGETS, compute, conv, cpu, group, param, program, values
-from schedule_draws import matmul
+from schedule_draws import lowered, matmul
 
 from xlac.codegen.cpu.conv.winograd import choose, weight_gradient_choice
 from xlac.codegen.lower import lower
@@ -115,3 +115,20 @@ def test_a_gradient_for_weights_is_stored_where_it_belongs() -> None:
     assert small <= usual - whole
     given = values(made)
     np.testing.assert_array_equal(compute(made, little, given), compute(made, target, given))
+
+
+def of_kernel(rows: int, threads: int = 1, columns: int = 2048) -> GemmSchedule:
+    """The schedule of a product of few rows and a matrix whose rows are 8 KB apart."""
+    target = replace(TARGETS["avx512"], threads=threads)
+    made = lowered(group(Kind.DOT, matmul(rows, columns, 512)), target)
+    assert made is not None
+    schedule = dict(made.schedules)["main"]
+    assert isinstance(schedule, GemmSchedule)
+    return schedule
+
+
+def test_a_panel_whose_rows_evict_each_other_is_packed_before_its_tiles() -> None:
+    assert of_kernel(49).right == "panel"
+    assert of_kernel(14).right == "direct"  # one tile reads it
+    assert of_kernel(49, columns=96).right == "direct"  # it stays
+    assert of_kernel(49, threads=64).right == "direct"  # too few panels for the threads

@@ -262,11 +262,14 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
     for a few cache sets: a panel that would fill the cache to the last line has none left for the
     other operand and the result, so half of it counts.
     """
-    nbytes = c.right.dtype.nbytes
-    hardware = target.hardware
+    return reuse <= target.hardware.packing_pays(stays(c, tile, target), target.threads)
+
+
+def stays(c: Contraction, tile: RegisterTile, target: Target) -> bool:
+    """Whether a panel that is read in place stays in the second-level cache."""
+    nbytes, hardware = c.right.dtype.nbytes, target.hardware
     apart = gcd(hardware.l2_bytes, *(size_hint(a.right) * nbytes for a in c.inner))
-    stays = size_hint(c.depth) * max(apart, tile.width * nbytes) <= hardware.l2_room // 2
-    return reuse <= hardware.packing_pays(stays, target.threads)
+    return size_hint(c.depth) * max(apart, tile.width * nbytes) <= hardware.l2_room // 2
 
 
 def transposed(builder: Builder, rows: list[Expr]) -> list[Expr]:

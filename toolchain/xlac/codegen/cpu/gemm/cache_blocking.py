@@ -8,6 +8,7 @@ from math import prod
 from typing import Literal
 
 from xlac.codegen.core import summation
+from xlac.codegen.core.contraction import packing
 from xlac.codegen.core.contraction.byte_words import BYTES
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import panel_count
@@ -24,6 +25,7 @@ from xlac.codegen.core.summation import Blocks
 from xlac.codegen.schedules.gemm import CacheBlocking
 from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume
+from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
 PARALLEL_FLOPS = 1 << 19  # operations of a kernel above which parallel execution pays
@@ -131,6 +133,32 @@ def cut(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> Cut:
         _count(c, blocks),
         blocking.chunk,
     )
+
+
+def pays_panel(c: Contraction, tile: RegisterTile, blocking: CacheBlocking, target: Target) -> bool:
+    """Whether a panel that would be read in place by every row tile is packed before: its rows
+    evict each other from the second-level cache, and one block of rows has all tiles.
+    """
+    known = all(isinstance(n, int) for n in (c.row_count, c.columns.extent))
+    panels = panel_count(c.columns.extent, tile)
+    return (
+        known
+        and len(c.inner) == 1
+        and cut(c, tile, blocking).blocks == 1
+        and size_hint(panels) >= 2 * target.threads
+        and not packing.stays(c, tile, target)
+    )
+
+
+def fits_panel(
+    c: Contraction, tile: RegisterTile, dtype: DType, chunk: int, target: Target
+) -> bool:
+    """Whether a packed panel, or its part for a chunk of the sum, is small enough to be a local
+    array.
+    """
+    if not isinstance(c.depth, int) or c.word or (chunk and len(c.inner) > 1):
+        return False
+    return (chunk or c.depth) * tile.width * dtype.nbytes <= target.hardware.l2_room // 2
 
 
 def loops(c: Contraction, cut: Cut) -> list[Dim]:

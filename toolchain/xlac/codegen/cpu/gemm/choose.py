@@ -175,24 +175,16 @@ def _right(
         return "running", c.right.dtype
     near = size_hint(c.depth * c.columns.extent) * c.right.dtype.nbytes <= target.l1_bytes // 2
     unconverted = c.right.dtype is c.accumulate and packing.reads_well(c, tile, reuse, target)
-    if readable and (target.size or reuse <= 2 or near or unconverted):
+    blocking = cache_blocking.choose(packing.merged(c), tile, target)
+    fits = cache_blocking.fits_panel(c, tile, dtype, blocking.chunk, target)
+    if readable and (target.size or reuse <= 2 or near):
         return "direct", c.right.dtype
+    if readable and unconverted:
+        panel = fits and cache_blocking.pays_panel(c, tile, blocking, target)
+        return "panel" if panel else "direct", c.right.dtype
     room, packed = target.temporary_bytes, packing.packed_layout(c, tile, dtype)[2]
     large = 0 < room < size_hint(packed) * dtype.nbytes
-    chunk = cache_blocking.choose(packing.merged(c), tile, target).chunk
-    fits = large and _fits_panel(c, tile, dtype, chunk, target)
-    return "panel" if fits else "running", dtype
-
-
-def _fits_panel(
-    c: Contraction, tile: RegisterTile, dtype: DType, chunk: int, target: Target
-) -> bool:
-    """Whether a packed panel, or its part for a chunk of the sum, is small enough to be a local
-    array.
-    """
-    if not isinstance(c.depth, int) or c.word or (chunk and len(c.inner) > 1):
-        return False
-    return (chunk or c.depth) * tile.width * dtype.nbytes <= target.hardware.l2_room // 2
+    return "panel" if large and fits else "running", dtype
 
 
 def check(
@@ -283,7 +275,7 @@ def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, targ
     if schedule.right == "direct" and c.word:
         raise Misfit(("right",), "bytes that are multiplied four at a time must be packed")
     chunk = schedule.blocking.chunk
-    if schedule.right == "panel" and not _fits_panel(
+    if schedule.right == "panel" and not cache_blocking.fits_panel(
         c, schedule.tile, schedule.dtype, chunk, target
     ):
         raise Misfit(("right",), "a panel is too large for a local array, or of an open size")
