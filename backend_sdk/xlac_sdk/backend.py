@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from xlac_sdk.programs.program import Program
 
 
-__all__ = ["Array", "Backend", "Device", "Entered", "Executable", "MemoryPlace"]
+__all__ = [
+    "Array",
+    "Backend",
+    "CallInFlight",
+    "Device",
+    "Entered",
+    "Executable",
+    "MemoryPlace",
+    "Overlapping",
+]
 # Device and MemoryPlace: their former place, from which ports import them
 
 
@@ -53,6 +62,45 @@ class Entered(Executable, Protocol):
     def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Runs an entry of the program, given its name. Raises SourceError, XL6030 and XL6031, for
         the conditions in `Entry.needs` and `Entry.succeeded`.
+        """
+
+
+class CallInFlight(Protocol):
+    """A call of a program that passes beside the caller's other work. It is used by one thread at a
+    time, which need not be the same one.
+    """
+
+    def send(self, name: str, array: Array) -> None:
+        """Starts to copy an input to the device. The array stays alive and unchanged until the call
+        has ended.
+        """
+
+    def start(self, outputs: Mapping[str, Array]) -> None:
+        """Starts to compute, once all inputs were sent, and then to copy the results to the arrays
+        of all outputs, in the order of the mapping. Raises what `Executable.run` raises, as far as
+        it is known yet.
+        """
+
+    def wait(self, name: str) -> None:
+        """Waits until an output, of a call that was started, is complete in its array."""
+
+    def end(self) -> None:
+        """Waits for what is left of the call, raises its errors, and frees the program for the next
+        one. Called exactly once, also after errors and where nothing was sent.
+        """
+
+
+class Overlapping(Executable, Protocol):
+    """A loaded program whose calls can be in flight while the caller does other work: its device
+    copies and computes by itself. Returned by backends that say `overlapping`.
+    """
+
+    def begin(self) -> CallInFlight:
+        """A call, when the calls before it have ended."""
+
+    def host_memory(self, nbytes: int) -> Array | None:
+        """Memory of the host (u8) for arrays of calls, which the device copies by itself; it is
+        freed with its last array. None where any memory will do, or none is left.
         """
 
 
@@ -91,6 +139,9 @@ class Backend(ABC):
 
     control: ClassVar[Mapping[str, str]] = {}
     """What runs `while`, `cond` and `scan`, if it is not the host: text for `xlac explain`."""
+
+    overlapping: ClassVar[bool] = False
+    """Whether `load` returns executables that are `Overlapping`."""
 
     warps: ClassVar[tuple[int, ...]] = ()
     """What `Target.warp` may be, where exchanges go through memory and no hardware decides it:

@@ -104,6 +104,13 @@ class Device(ABC):
     def sync(self) -> None:
         """Waits for all earlier work; raises its errors."""
 
+    def event(self) -> Callable[[], object]:
+        """A function that waits for the work so far, and raises its errors; it may be called
+        several times, and never once the device is gone. Work that comes later need not be waited
+        for. Override it on a device whose queue has events; by default it is `sync`.
+        """
+        return self.sync
+
     @abstractmethod
     def free(self, handle: Any) -> None:
         """Frees memory."""

@@ -47,6 +47,7 @@ class Counts:
         self._library = ctypes.CDLL(str(STANDIN.driver))
         self._library.standin_count.restype = ctypes.c_longlong
         self._library.standin_fault.restype = ctypes.c_char_p
+        self._library.standin_trace.restype = ctypes.c_char_p
 
     def __call__(self, kind: str) -> int:
         found = int(self._library.standin_count(kind.encode()))
@@ -64,6 +65,13 @@ class Counts:
     def fault(self) -> str:
         """What the last kernel that failed did."""
         return bytes(self._library.standin_fault()).decode()
+
+    @property
+    def trace(self) -> list[str]:
+        """The copies begun and done, and the kernels, since counts began anew, in order; with
+        STANDIN_TRACE=1.
+        """
+        return bytes(self._library.standin_trace()).decode().splitlines()
 
     def reset(self) -> None:
         """Counts begin anew."""

@@ -16,11 +16,18 @@ from placed import drawn_places
 from xlac.cli import status
 from xlac.driver import specialized
 from xlac.frontends.loader import load
+from xlac.placement import predict
 from xlac.placement.places import in_stages
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = (ROOT / "docs" / "PLACEMENT.md").read_text("utf-8")
 (SPEC,) = re.findall(r"^```yaml\n(.*?)^```", CHAPTER, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the machine that the chapter tells of."""
+    monkeypatch.setattr(predict, "processors", lambda: 2.0)
 
 
 @pytest.fixture
@@ -84,6 +91,18 @@ def test_explain_shows_the_cut_as_the_chapter_does(
     assert stage == "stage 2 on c"
     assert status(["explain", spec, "--node", "decoder.upp"]) == 2
     assert "no node 'decoder.upp'" in capsys.readouterr().err
+
+
+def test_explain_shows_the_order_as_the_chapter_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """But for numbers, which are those of the processor that the programs are for."""
+    assert status(["explain", str(ROOT / "bench" / "placement" / "towers.yaml")]) == 0
+    out = capsys.readouterr().out
+    shown = next(text for text in CHAPTER.split("```\n") if text.startswith("a call, predicted"))
+
+    def words(text: str) -> list[str]:
+        return re.sub(r"[\d,.]+ us", "N us", re.sub(r"^ +", "", text, flags=re.MULTILINE)).split()
+
+    assert " ".join(words(shown)) in " ".join(words(out))
 
 
 def test_bench_times_the_stages_too(spec: str, capsys: pytest.CaptureFixture[str]) -> None:

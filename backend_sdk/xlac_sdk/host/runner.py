@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from xlac_sdk.backend import CallInFlight
 from xlac_sdk.device import Device, MemoryPlace
 from xlac_sdk.dtypes import Array
 from xlac_sdk.host import stopping
+from xlac_sdk.host.calls.runner_call import LARGE, RunnerCall
 from xlac_sdk.host.device_memory import fetch, send
 from xlac_sdk.host.entry_calls import no_length, not_finite
 from xlac_sdk.host.plan import LaunchPlanner, LaunchPlans, run
 from xlac_sdk.host.records import WORDS, failure
 from xlac_sdk.programs.entries import Entry, parts
 from xlac_sdk.programs.program import RECORD, Program, Role, Slot
-from xlac_sdk.programs.sizes import of_call
-
-LARGE = 1 << 20  # bytes from which a device may use an array without a copy
 
 
 class Runner:
@@ -38,15 +37,15 @@ class Runner:
         self.device, self.program = device, program
         self._handles: list[Any] = []
         # bytes of which kernels assume that their buffers begin at multiples
-        self._assumed = max((b.align for k in program.kernels for b in k.parameters), default=1)
-        self._torn = False  # a call failed after it had changed a part of the state
+        self.assumed = max((b.align for k in program.kernels for b in k.parameters), default=1)
+        self.torn = False  # a call failed after it had changed a part of the state
         self._lock = threading.Lock()
         self._free = weakref.finalize(self, _free, device, self._handles)
         try:
-            self._places = self._place()
+            self.places = self._place()
             # the places of a call's arrays that the device uses directly
-            self._lent = {slot: self._places[slot] for slot in _lent(program)}
-            planner = LaunchPlanner(device, self._places, self._lent)
+            self.lent = {slot: self.places[slot] for slot in _lent(program)}
+            planner = LaunchPlanner(device, self.places, self.lent)
             self._plans = LaunchPlans(replace(program, entries=None), planner)
             self._entered, self._first = self._entries(planner)
             self._clear()
@@ -57,75 +56,48 @@ class Runner:
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name."""
         with self._lock:
-            self._check_usable()
-            self._run(self._plans, inputs, outputs)
+            self.check_usable()
+            RunnerCall(self, self._plans).whole(inputs, outputs)
 
     def enter(self, entry: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """`run` for an entry of the program."""
         what, plans = self._entered[entry]
         with self._lock:
-            self._check_usable()
+            self.check_usable()
             if what.needs is not None and not self._read(what.needs).any():
                 raise no_length()
-            self._run(plans, inputs, outputs)
+            RunnerCall(self, plans).whole(inputs, outputs)
             if what.succeeded is not None and not self._read(what.succeeded).any():
                 raise not_finite()
 
-    def _check_usable(self) -> None:
+    def begin(self) -> CallInFlight:
+        """A call in parts; those before it have ended. Others wait until it has, too."""
+        self._lock.acquire()
+        try:
+            self.check_usable()
+        except BaseException:
+            self._lock.release()
+            raise
+        return RunnerCall(self, self._plans, self._lock.release)
+
+    def host_memory(self, nbytes: int) -> Array | None:
+        """None: the driver copies any memory."""
+        return None
+
+    def check_usable(self) -> None:
         """Raises RuntimeError for a closed program, SourceError for an inconsistent state."""
         if not self._free.alive:
             raise RuntimeError(f"the program '{self.program.name}' is closed")
-        if self._torn:
+        if self.torn:
             raise stopping.torn()
 
-    def _run(
-        self, plans: LaunchPlans, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
-    ) -> None:
-        """Executes the plan of a call. Raises SourceError for the check that failed in it."""
-        sent: list[Array] = []  # kept alive until the device has read them
-        adopted: list[Any] = []
-        idle = False
-        try:
-            for slot in plans.program.inputs:
-                sent.append(flat := _flat(inputs[slot.name]))
-                if not self._adopts(slot, flat, False, adopted):
-                    send(self.device, self._places[slot], flat, idle=True)
-            copied = [
-                (slot, flat)
-                for slot in plans.program.outputs
-                for flat in (outputs[slot.name].reshape(-1).view(np.uint8),)
-                if not self._adopts(slot, flat, True, adopted) and flat.nbytes
-            ]
-            plan = plans.of(of_call(plans.program, inputs))
-            run(plan.before)
-            if plan.after:
-                self._torn = True  # until all of it is done
-                run(plan.after)
-            for slot, flat in copied:
-                idle = fetch(self.device, flat, self._places[slot], idle)
-        finally:
-            if not idle:
-                self.device.sync()
-            for handle in adopted:
-                self.device.give_back(handle)
-        self._torn = False
+    def check_record(self) -> None:
+        """Raises SourceError for the check that failed in the last call of a checked program."""
         if (record := self.program.facts.get(RECORD)) is not None:
-            check, position, value, _ = self._bytes(
-                self._arena.plus(record["offset"]), 8 * WORDS
-            ).view(np.int64)
+            place = self._arena.plus(record["offset"])
+            check, position, value, _ = self._bytes(place, 8 * WORDS).view(np.int64)
             if check:
                 raise failure(record["texts"][check - 1], int(position), int(value))
-
-    def _adopts(self, slot: Slot, flat: Array, written: bool, adopted: list[Any]) -> bool:
-        """Whether the device uses an array of a call directly, without a copy."""
-        if slot not in self._lent:
-            return False
-        taken = flat.nbytes >= LARGE and flat.ctypes.data % self._assumed == 0
-        handle = self.device.adopt(flat.data, written) if taken else None
-        self._lent[slot] = self._places[slot] if handle is None else MemoryPlace(handle)
-        if handle is not None:
-            adopted.append(handle)
-        return handle is not None
 
     def reset(self) -> None:
         """Resets the state to its initial contents."""
@@ -133,7 +105,7 @@ class Runner:
             if not self._free.alive:
                 raise RuntimeError(f"the program '{self.program.name}' is closed")
             self._clear()
-            self._torn = False
+            self.torn = False
 
     def read_state(self, start: int = 0, stop: int | None = None) -> Array:
         """Bytes of the state block, copied from the device."""
@@ -147,7 +119,7 @@ class Runner:
             part = _flat(block)
             send(self.device, self._state.plus(start), part)
             self.device.sync()
-            self._torn &= part.nbytes < self.program.state_bytes
+            self.torn &= part.nbytes < self.program.state_bytes
 
     def close(self) -> None:
         """Frees the device's memory; a second call does nothing."""
@@ -178,7 +150,7 @@ class Runner:
         for slot in program.slots:
             if slot.role in (Role.TEMPORARY, Role.STATE):
                 places[slot] = (arena if slot.role is Role.TEMPORARY else state).plus(slot.offset)
-        self._places = places
+        self.places = places
         for slot in own:
             if slot.role is Role.CONSTANT:
                 flat = _flat(program.constants[slot.symbol])
@@ -212,7 +184,7 @@ class Runner:
 
     def _read(self, slot: Slot) -> Array:
         """The bytes of a slot, after all earlier work."""
-        return self._bytes(self._places[slot], slot.nbytes)
+        return self._bytes(self.places[slot], slot.nbytes)
 
     def _bytes(self, place: MemoryPlace, nbytes: int) -> Array:
         """Bytes copied from the device, after all earlier work."""
@@ -224,7 +196,7 @@ class Runner:
 
     def _upload(self, slot: Slot, flat: Array) -> None:
         """Starts to copy a slot's contents, which must stay alive until the next sync."""
-        send(self.device, self._places[slot], flat)
+        send(self.device, self.places[slot], flat)
 
 
 def _flat(array: Array) -> Array:

@@ -18,6 +18,7 @@ class CudaBackend(Backend):
     """GPUs from Ampere on. pycuda and the driver are not used until a program is loaded."""
 
     name = "cuda"
+    overlapping = True
 
     def __init__(self, device: int = 0) -> None:
         """For the GPU with this number; `cuda:1` is the second of this machine."""

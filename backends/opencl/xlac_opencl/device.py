@@ -72,11 +72,8 @@ class OpenCLDevice(BoundDevice):
             raise out_of_memory(nbytes) from None
 
     def copy(self, target: CopyEnd, source: CopyEnd, nbytes: int) -> None:
-        ends = {}
-        if isinstance(source, MemoryPlace):
-            ends["src_offset"] = source.offset
-        if isinstance(target, MemoryPlace):
-            ends["dst_offset"] = target.offset
+        both = {"src_offset": source, "dst_offset": target}
+        ends = {name: end.offset for name, end in both.items() if isinstance(end, MemoryPlace)}
         more = {"byte_count": nbytes} if len(ends) == 2 else {"is_blocking": False}
         copy: Any = self.cl.enqueue_copy
         copy(self.queue, *(_copied(end, nbytes) for end in (target, source)), **ends, **more)
@@ -106,15 +103,19 @@ class OpenCLDevice(BoundDevice):
         blocks, threads = launched(kernel, sizes)
         if not blocks:
             return lambda: None
-        given: list[Any] = []
-        for buffer, place in zip(kernel.parameters, places, strict=True):
-            given += [place.handle, np.int64(place.offset // buffer.dtype.nbytes)]
+        pairs = [(b.dtype.nbytes, p) for b, p in zip(kernel.parameters, places, strict=True)]
+        given = [one for size, p in pairs for one in (p.handle, np.int64(p.offset // size))]
         function.set_args(*given, *map(np.int64, sizes))
         shape = (blocks * threads,), (threads,)
         return partial(self.cl.enqueue_nd_range_kernel, self.queue, function, *shape)
 
     def sync(self) -> None:
         self.queue.finish()
+
+    def event(self) -> Planned:
+        mark: Any = self.cl.enqueue_marker(self.queue)
+        self.queue.flush()  # the driver need not begin before
+        return partial(mark.wait)
 
     def free(self, handle: Any) -> None:
         handle.release()

@@ -44,7 +44,11 @@ class DeviceLimits:
         """The predicted time of a node; element-wise ones are fused, and move no bytes."""
         needs = cost(node)
         moved = 0 if isinstance(node.op, Elementwise) else needs.read + needs.written
-        return max(needs.flops / self.flops, moved / self.rate)
+        return self.takes(needs.flops, moved)
+
+    def takes(self, flops: float, moved: float) -> float:
+        """The predicted time of so many operations and bytes."""
+        return max(flops / self.flops, moved / self.rate)
 
 
 @dataclass(frozen=True, slots=True)

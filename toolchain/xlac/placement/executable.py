@@ -1,21 +1,26 @@
-"""Runs the stages of a model in turn, as one program."""
+"""Runs the stages of a model as one program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain
+from math import prod
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from xlac.placement.call_order import CallOrder, one_after_the_other
+from xlac.placement.perform import StagePerformer
 from xlac.placement.stage_models import StageValues
+from xlac.placement.verify_order import verify_order
 from xlac.placement.whole_program import state_offsets
-from xlac_sdk.backend import Executable
+from xlac_sdk.backend import Executable, Overlapping
 from xlac_sdk.dims import evaluate, static
-from xlac_sdk.dtypes import Array
-from xlac_sdk.host import stopping
+from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.host.calls.in_flight import call
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.programs.sizes import of_call
 
@@ -32,27 +37,27 @@ class CompiledStage(Protocol):
         """Sets its state to zero."""
 
 
-def _call(code: Executable, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-    """Calls a stage with arrays that need no checks: those of callers were checked with the whole
-    model's, and others are of the right types.
-    """
-    stopping.check()
-    into = getattr(code, "into", None)  # some backends have a faster call, after some calls
-    if into is None or not into(inputs, outputs):
-        code.run(inputs, outputs)
-
-
 class StagedExecutable:
-    """The stages of a model, each on its device, called in turn: values pass through arrays of the
-    host. Its state block is that of `whole_program`.
+    """The stages of a model, each on its device, called in an order in which copies and stages may
+    pass at once: values pass through arrays of the host. Its state block is that of
+    `whole_program`.
 
-    Calls of a model without state may overlap; each has its own arrays.
+    Calls of a model without state whose stages are called in turn may overlap; each has its own
+    arrays. Others take turns.
     """
 
     def __init__(
-        self, program: Program, values: StageValues, stages: Sequence[CompiledStage]
+        self,
+        program: Program,
+        values: StageValues,
+        stages: Sequence[CompiledStage],
+        order: CallOrder | None = None,
     ) -> None:
         self.program, self.values, self.stages = program, values, tuple(stages)
+        self.order = one_after_the_other(len(self.stages)) if order is None else order
+        verify_order(values, self.order)
+        self._codes = [stage.executable for stage in self.stages]
+        self._performer = StagePerformer(self.order, values, self._codes)
         self._offsets = state_offsets([stage.whole for stage in stages])
         self._held: dict[str, Array] = {
             s.name: np.zeros(static(s.type.shape), s.type.dtype.numpy) for s in values.held
@@ -61,8 +66,13 @@ class StagedExecutable:
             s for s in self.program.slots if s.role is Role.STATE and s.name in self._held
         ]
         self._turn: AbstractContextManager[Any] = (
-            Lock() if self.program.state_bytes else nullcontext()
+            nullcontext() if self.order.in_turn and not self.program.state_bytes else Lock()
         )
+        # the stages by whose devices a value is copied
+        self._touching: dict[int, list[int]] = {}
+        for stage in sorted(self.order.overlapping):
+            for number in chain.from_iterable(part.values() for part in values.stages[stage]):
+                self._touching.setdefault(number, []).append(stage)
         # arrays of values between stages that no call uses now, all of these sizes
         self._spare: tuple[tuple[int, ...], list[dict[int, Array]]] = ((), [])
 
@@ -74,8 +84,11 @@ class StagedExecutable:
         with self._turn:
             own = self._taken(sizes)
             values = self._arrays(inputs, outputs, own)
-            for call in self._calls(values):
-                _call(*call)
+            if self.order.in_turn:
+                for one in self._calls(values):
+                    call(*one)
+            else:
+                self._performer.run(values)
             for state in self.values.held:
                 np.copyto(self._held[state.name], values[state.after])
             self._leave(sizes, own)
@@ -87,9 +100,9 @@ class StagedExecutable:
         with self._turn:
             own = self._taken(of_call(self.program, inputs))
             calls = list(self._calls(self._arrays(inputs, outputs, own)))
-            for call in calls:
-                _call(*call)
-        return [partial(_call, *call) for call in calls]
+            for one in calls:
+                call(*one)
+        return [partial(call, *one) for one in calls]
 
     def _arrays(
         self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], own: Mapping[int, Array]
@@ -119,11 +132,22 @@ class StagedExecutable:
             except IndexError:  # other calls have them
                 pass
         arrays: dict[int, Array] = {
-            number: np.empty(tuple(evaluate(d, sizes) for d in type.shape), type.dtype.numpy)
+            number: self._array(number, tuple(evaluate(d, sizes) for d in type.shape), type.dtype)
             for number, type in self.values.between.items()
         }
         told = self.values.sizes.items()
         return arrays | {number: np.zeros(sizes[one.name], np.bool_) for number, one in told}
+
+    def _array(self, number: int, shape: tuple[int, ...], dtype: DType) -> Array:
+        """An array for a value between stages, in memory of a device that copies it, if that has
+        some.
+        """
+        nbytes = prod(shape) * dtype.nbytes
+        for stage in self._touching.get(number, ()) if nbytes else ():
+            memory = cast(Overlapping, self._codes[stage]).host_memory(nbytes)
+            if memory is not None:
+                return memory[:nbytes].view(dtype.numpy).reshape(shape)
+        return np.empty(shape, dtype.numpy)
 
     def _leave(self, sizes: Mapping[str, int], arrays: dict[int, Array]) -> None:
         """Keeps arrays for the next call."""

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from xlac.ir.graph import Node
 from xlac.model import Model, SaidPlace
+from xlac.ops.tensor.leaf import Param
 from xlac.placement.cut import DeviceStage, cut
 from xlac.placement.devices import assigned
+from xlac.placement.split import split
 from xlac.placement.stage_models import StageBuilder, StagedModel
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError, XlacError
 
@@ -94,7 +97,8 @@ def in_stages(model: Model, default: str, make: Callable[[Model, str], Stage]) -
     notes: list[str] = []
     while True:
         names = {said: said.targets[number] for said, number in chosen.items()}
-        stages = cut(model.graph, found.targets(names, default)) or [DeviceStage(default, ())]
+        parts = split(cut(model.graph, found.targets(names, default)), _states(model))
+        stages = parts or [DeviceStage(default, ())]
         whole = StageBuilder(model, stages).staged()
         made: list[Stage] = []
         for number, stage in enumerate(stages):
@@ -111,6 +115,19 @@ def in_stages(model: Model, default: str, make: Callable[[Model, str], Stage]) -
                 break
         else:
             return Staged(whole, made, notes)
+
+
+def _states(model: Model) -> list[set[Node]]:
+    """For each state the nodes that read it, and the one that changes it."""
+    graph, groups = model.graph, []
+    for name, output in model.state.items():
+        readers = {n for n in graph.order for i in n.inputs if _is_param(i, name)}
+        groups.append(readers | {graph.outputs[output]})
+    return groups
+
+
+def _is_param(node: Node, name: str) -> bool:
+    return isinstance(node.op, Param) and node.op.name == name
 
 
 def _cannot(error: XlacError) -> bool:

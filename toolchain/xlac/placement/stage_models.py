@@ -67,6 +67,12 @@ class StageValues:
     held: Sequence[HeldState]
     stages: Sequence[tuple[Mapping[str, int], Mapping[str, int]]]
 
+    def results(self, stage: int) -> dict[str, int]:
+        """The outputs of a stage, those first that other stages read."""
+        read = {number for reads, _ in self.stages for number in reads.values()}
+        _, writes = self.stages[stage]
+        return {name: writes[name] for name in sorted(writes, key=lambda n: writes[n] not in read)}
+
 
 @dataclass(slots=True, eq=False)
 class StagedModel:

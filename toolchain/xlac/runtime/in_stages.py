@@ -11,11 +11,14 @@ from typing import Any
 from warnings import warn
 
 from xlac.placement.automatic import AutomaticPlaces
+from xlac.placement.call_order import CallOrder
 from xlac.placement.executable import StagedExecutable
 from xlac.placement.places import PlacementWarning, Staged
+from xlac.placement.predict import predicted
 from xlac.placement.stage_models import StageValues
 from xlac.placement.whole_program import whole_program
 from xlac.runtime.compiled import Compiled, PresentState
+from xlac_sdk.host.calls.in_flight import overlaps
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.sizes import of_call
 
@@ -28,8 +31,10 @@ class CompiledInStages(Compiled):
     run.
     """
 
-    def __init__(self, program: Program, values: StageValues, stages: Sequence[Compiled]) -> None:
-        code = StagedExecutable(program, values, stages)
+    def __init__(
+        self, program: Program, values: StageValues, stages: Sequence[Compiled], order: CallOrder
+    ) -> None:
+        code = StagedExecutable(program, values, stages, order)
         names = "+".join(dict.fromkeys(stage.target.name for stage in stages))
         super().__init__(program, replace(stages[0].target, name=names), code)
         self._code, self.values, self.stages = code, values, tuple(stages)
@@ -44,7 +49,8 @@ class CompiledInStages(Compiled):
         """The programs of the stages, and the state. Raises UnsupportedError where one of them
         cannot be pickled.
         """
-        return _unpickled, (self.whole, self.values, self.stages, self._present_state())
+        parts = self.whole, self.values, self.stages, self._code.order
+        return _unpickled, (*parts, self._present_state())
 
 
 def callable_of(staged: Staged[Compiled], place: object = None) -> CompiledInStages:
@@ -57,7 +63,9 @@ def callable_of(staged: Staged[Compiled], place: object = None) -> CompiledInSta
     for note in staged.notes:
         warn(note, PlacementWarning, stacklevel=_depth())
     program = whole_program(staged.model, [stage.whole for stage in staged.stages])
-    return CompiledInStages(program, staged.model.values, staged.stages)
+    programs = [(s.target, s.whole, overlaps(s.executable)) for s in staged.stages]
+    order = predicted(staged.model, programs, place).order
+    return CompiledInStages(program, staged.model.values, staged.stages, order)
 
 
 def _depth() -> int:
@@ -69,8 +77,12 @@ def _depth() -> int:
 
 
 def _unpickled(
-    program: Program, values: StageValues, stages: Sequence[Compiled], present: PresentState
+    program: Program,
+    values: StageValues,
+    stages: Sequence[Compiled],
+    order: CallOrder,
+    present: PresentState,
 ) -> CompiledInStages:
-    compiled = CompiledInStages(program, values, stages)
+    compiled = CompiledInStages(program, values, stages, order)
     compiled._restore(present)
     return compiled

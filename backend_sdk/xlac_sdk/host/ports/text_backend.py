@@ -26,6 +26,7 @@ class TextBackend(Backend):
     UnsupportedError.
     """
 
+    overlapping: ClassVar[bool] = True
     driver: ClassVar[HostDriver | None] = None
     number = 0
 

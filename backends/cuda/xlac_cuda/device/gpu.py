@@ -39,6 +39,7 @@ class Gpu:
         self.device = self.driver.number("cuDeviceGet", index)
         # the error of the kernel that destroyed the context, once known
         self.fault: DeviceError | None = None
+        self.pins: dict[int, int] = {}  # bytes of arrays in pinned memory, by their addresses
         self._ignored = ctypes.c_void_p()
         self._popped = ctypes.addressof(self._ignored)
         self._push, self._pop = (

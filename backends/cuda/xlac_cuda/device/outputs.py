@@ -5,7 +5,7 @@ addresses for later calls once the caller has dropped them, so that graphs need 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -101,18 +101,25 @@ class DeviceOutputs:
             # the wait applies to the recorded state, so the event can be reused
             self.gpu.wait(then, event)
 
+    def mark(self, stream: int) -> int:
+        """An event after a stream's work so far, to be given back. The context must be current."""
+        event = _popped(self._events) or self.gpu.event()
+        self.gpu.record(event, stream)
+        return event
+
+    def give_marks(self, events: Iterable[int]) -> None:
+        """Takes back events of `mark` that nobody waits for any more."""
+        self._events.extend(events)
+        if self._closed:
+            self._drop(())
+
     @contextmanager
     def _event(self) -> Iterator[int]:
-        try:
-            event = self._events.pop()
-        except IndexError:
-            event = self.gpu.event()
+        event = _popped(self._events) or self.gpu.event()
         try:
             yield event
         finally:
-            self._events.append(event)
-            if self._closed:
-                self._drop(())
+            self.give_marks((event,))
 
     def read(self, target: NDArray[Any], source: DeviceArray) -> None:
         """Copies a result to the host's memory."""
@@ -148,6 +155,14 @@ class DeviceOutputs:
                     self.gpu.drop_stream(stream)
         except DeviceError:
             return  # the context is lost, and its memory with it
+
+
+def _popped(events: list[int]) -> int:
+    """A free event; 0 if there is none."""
+    try:
+        return events.pop()
+    except IndexError:
+        return 0
 
 
 def _taken(kept: list[T], left: int = 0) -> list[T]:

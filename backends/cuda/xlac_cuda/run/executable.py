@@ -20,13 +20,15 @@ from xlac_cuda.device.launch import KernelEntry, entries
 from xlac_cuda.device.memory import DeviceMemory, released
 from xlac_cuda.device.open import gpu
 from xlac_cuda.device.outputs import DeviceOutputs
+from xlac_cuda.device.pinned import pinned_array
 from xlac_cuda.device.staging import Staging
 from xlac_cuda.libraries.calls import Libraries
 from xlac_cuda.plan import Action, Arrays, Planner, count
-from xlac_cuda.run.calls import Form, Shapes, device_call, form_of
+from xlac_cuda.run.calls import Form, Shapes, device_call
 from xlac_cuda.run.conditions import loaded
 from xlac_cuda.run.faults import Faults
 from xlac_cuda.run.graph import LaunchGraph
+from xlac_cuda.run.in_flight import CudaCall
 from xlac_cuda.run.nodes import Tools
 from xlac_cuda.run.replay import Replay
 from xlac_cuda.run.steps import Part, Performer, blocking, exchanges_of, graphs, recorded
@@ -125,24 +127,16 @@ class CudaExecutable:
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         """Reads `inputs`, writes `outputs`, by name; all of them arrays of the host."""
-        try:
-            self._run(inputs, outputs)
-        except DeviceError as error:
-            raise self.faults.named(error, inputs) from None
+        CudaCall(self).whole(inputs, outputs)
 
-    def _run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-        with self.turn:
-            form = form_of(self, tuple([inputs[name].shape for name in self.names]))
-            arrays = self.memory.own
-            self.turn_to(self.stream)
-            for slot, address in zip(self.program.inputs, arrays, strict=False):
-                self.staging.upload(address, _bytes(inputs[slot.name]), self.stream)
-            self.issue(form, tuple(arrays), self.stream)
-            for slot, address in zip(
-                self.program.outputs, arrays[len(self.program.inputs) :], strict=True
-            ):
-                self.staging.download(_bytes(outputs[slot.name]), address, self.stream)
-            self.gpu.sync(self.stream)
+    def begin(self) -> CudaCall:
+        """A call in parts; those before it have ended. Others wait until it has, too."""
+        return CudaCall(self)
+
+    def host_memory(self, nbytes: int) -> Array | None:
+        """Pinned memory, which the GPU copies by itself; None where none is left."""
+        with self.gpu.current():
+            return pinned_array(self.gpu, max(nbytes, 1))
 
     def fast(self, *arrays: Any, **named: Any) -> Any:
         """A call with arrays on the GPU, positional or by keyword: its outputs are on the GPU too,

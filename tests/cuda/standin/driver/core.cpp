@@ -96,6 +96,10 @@ long long setting(const char *name, long long otherwise) {
     return text && *text ? std::atoll(text) : otherwise;
 }
 
+void traced(const std::string &line) {
+    if (setting("STANDIN_TRACE", 0)) driver.trace += line + "\n";
+}
+
 Context *context() { return current.empty() ? nullptr : current.back(); }
 
 CUresult entered(const char *call, bool needs_context) {
@@ -258,6 +262,9 @@ STANDIN_CALL cuGetErrorString(CUresult code, const char **text) {
 // What the last kernel that failed did, for people.
 extern "C" __attribute__((visibility("default"))) const char *standin_fault() { return driver.fault.c_str(); }
 
+// What happened since the counts began anew, with STANDIN_TRACE=1.
+extern "C" __attribute__((visibility("default"))) const char *standin_trace() { return driver.trace.c_str(); }
+
 // How much of a kind there is now; -1 for a kind it does not know.
 extern "C" __attribute__((visibility("default"))) long long standin_count(const char *kind) {
     std::lock_guard<std::recursive_mutex> guard(driver.lock);
@@ -288,6 +295,6 @@ extern "C" __attribute__((visibility("default"))) void standin_revive() {
 // Counts begin anew.
 extern "C" __attribute__((visibility("default"))) void standin_reset() {
     std::lock_guard<std::recursive_mutex> guard(driver.lock);
-    driver.calls.clear(), driver.fault.clear();
+    driver.calls.clear(), driver.fault.clear(), driver.trace.clear();
     driver.peak = driver.used, driver.launches = 0;
 }

@@ -55,12 +55,20 @@ char *pointer(CUdeviceptr at) { return reinterpret_cast<char *>(at); }
 
 // A copy in a stream. Memory of the host that is not pinned is read at once, and written before the call returns.
 CUresult copy_async(void *target, const void *source, size_t bytes, CUstream stream) {
+    const char *way = !on_device(reinterpret_cast<CUdeviceptr>(source), bytes) ? "to" : !on_device(reinterpret_cast<CUdeviceptr>(target), bytes) ? "from" : "on";
+    std::string name = "copy " + std::to_string(++driver.copies) + " " + way + " the device, " + std::to_string(bytes) + " bytes";
+    traced("begun: " + name);
+    auto copied = [=](const void *from) {
+        copy_now(target, from, bytes);
+        traced("done: " + name);
+        return CUDA_SUCCESS;
+    };
     bool from_host = !on_device(reinterpret_cast<CUdeviceptr>(source), bytes), to_host = !on_device(reinterpret_cast<CUdeviceptr>(target), bytes);
     if (from_host && !is_pinned(source, bytes)) {
         std::string kept(static_cast<const char *>(source), bytes);
-        return enqueue(stream, [=] { return copy_now(target, kept.data(), bytes); });
+        return enqueue(stream, [=] { return copied(kept.data()); });
     }
-    if (CUresult status = enqueue(stream, [=] { return copy_now(target, source, bytes); })) return status;
+    if (CUresult status = enqueue(stream, [=] { return copied(source); })) return status;
     return to_host && !is_pinned(target, bytes) ? drain(stream_of(stream)) : CUDA_SUCCESS;
 }
 

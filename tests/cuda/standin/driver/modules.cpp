@@ -192,6 +192,7 @@ CUresult checked_launch(KernelLaunch &made, void **each, void **extra) {
 
 CUresult run_kernel(const KernelLaunch &launch) {
     ++driver.launches;
+    traced("kernel: " + launch.function->name);
     if (setting("STANDIN_IDLE", 0)) return CUDA_SUCCESS;  // for measuring what a call costs on the host
     Running running{&launch, {}};
     standin::Arguments given{launch.arguments.data(), launch.arguments.size(), nullptr};

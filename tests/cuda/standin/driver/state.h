@@ -60,6 +60,8 @@ struct Driver {
     std::map<Event *, std::unique_ptr<Event>> events;
     int modules = 0, graphs = 0, contexts = 0;
     long launches = 0;  // kernels run
+    long copies = 0;    // asynchronous copies that were traced
+    std::string trace;  // a line for each
     std::map<std::string, long> calls;
     std::string fault;  // what the last kernel that failed did
 };
@@ -73,6 +75,9 @@ CUresult entered(const char *call, bool needs_context);
 long long setting(const char *name, long long otherwise);
 
 Context *context();
+
+// With STANDIN_TRACE=1 a line is added to the trace: what was asked for, or is done, in the order in which it happens.
+void traced(const std::string &line);
 
 // ---- queues
 

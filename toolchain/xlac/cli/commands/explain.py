@@ -158,7 +158,8 @@ def _stages(model: Model, choice: Chosen, node: str | None, schedules: bool) -> 
     from xlac.driver import Lowered, lower
     from xlac.placement.automatic import AutomaticPlaces
     from xlac.placement.places import in_stages, no_program_options
-    from xlac.placement.story import tell_cut
+    from xlac.placement.predict import predicted
+    from xlac.placement.story import tell_cut, tell_order
     from xlac_sdk.host.registry import find
 
     no_program_options(choice.options)
@@ -169,7 +170,13 @@ def _stages(model: Model, choice: Chosen, node: str | None, schedules: bool) -> 
     staged = in_stages(model, choice.target, lowered)
     place = choice.options.place
     chosen = [place.chosen(model).told(place.devices)] if isinstance(place, AutomaticPlaces) else []
-    parts = [*(f"note: {text}" for text in staged.notes), *chosen, tell_cut(staged.model)]
+    overlapping = [find(stage.target).overlapping for stage in staged.model.stages]
+    programs = [
+        (made.target, made.program, beside)
+        for made, beside in zip(staged.stages, overlapping, strict=True)
+    ]
+    order = tell_order(staged.model, predicted(staged.model, programs, place))
+    parts = [*(f"note: {text}" for text in staged.notes), *chosen, tell_cut(staged.model), order]
     parts = [] if node is not None else parts
     for number, (stage, made) in enumerate(zip(staged.model.stages, staged.stages, strict=True)):
         control = find(stage.target).control

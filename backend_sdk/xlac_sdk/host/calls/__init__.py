@@ -1,0 +1,1 @@
+"""Calls in flight, beside other work."""
