@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import combinations, pairwise, permutations
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -15,7 +16,9 @@ import xlac
 from xlac.cli import status
 from xlac.frontends.loader import load
 from xlac.model import Model
-from xlac.placement.automatic import AutomaticPlaces, ChosenPlaces, DeviceLimits
+from xlac.placement.automatic import AutomaticPlaces, ChosenPlaces, DeviceLimits, DeviceRun, _Choice
+from xlac.placement.cut import nbytes
+from xlac.placement.model_parts import ModelParts
 from xlac_sdk.source import LimitError, UnsupportedError
 
 SPEC = """\
@@ -83,23 +86,60 @@ def test_what_is_on_no_device(spec: Path) -> None:
 
 def brute(asked: AutomaticPlaces, model: Model) -> float:
     """The least time of all runs of parts, tried one after the other."""
-    from xlac.placement.automatic import _Choice, _Parts
-
-    choice = _Choice(asked, _Parts.of(model.graph))
+    parts = ModelParts.of(model.graph)
+    choice = _Choice(asked, parts)
     choice.best()
-    count, (one, other) = len(choice.parts.nodes), asked.devices
-    times = []
-    for names in ([one], [other], [one, other], [other, one]):
-        for middle in range(1, count) if len(names) == 2 else [count]:
-            ends = [0, middle, count] if len(names) == 2 else [0, count]
-            total = 0.0
-            for name, (start, stop) in zip(names, pairwise(ends), strict=True):
-                needs = list(choice._needs(start))[stop - start - 1]
-                total += choice.sums[name][stop] - choice.sums[name][start]
-                total += choice._copy(start) if start else 0.0
-                total += 0.0 if asked.devices[name].holds(needs) else float("inf")
-            times.append(total)
+    count, times = len(parts.nodes), [inf]
+    for many in range(1, len(asked.devices) + 1):
+        for names in permutations(asked.devices, many):
+            for middle in combinations(range(1, count), many - 1):
+                runs = [*pairwise([0, *middle, count])]
+                fits = (
+                    asked.devices[name].holds(choice._needs(start)[stop - start - 1])
+                    for name, (start, stop) in zip(names, runs, strict=True)
+                )
+                if all(fits):
+                    seconds = [
+                        sum(
+                            asked.devices[name].seconds(n)
+                            for p in parts.nodes[slice(*run)]
+                            for n in p
+                        )
+                        for name, run in zip(names, runs, strict=True)
+                    ]
+                    times.append(in_sequence(asked, model, parts, runs, seconds))
     return min(times)
+
+
+def in_sequence(
+    asked: AutomaticPlaces,
+    model: Model,
+    parts: ModelParts,
+    runs: list[tuple[int, int]],
+    seconds: list[float],
+) -> float:
+    """When the last of some runs ends, each of which waits for the one before, and for copies that
+    begin when what they read is there.
+    """
+    run_of = {
+        node: number
+        for number, run in enumerate(runs)
+        for part in parts.nodes[slice(*run)]
+        for node in part
+    }
+    ends: list[float] = []
+    for number, time in enumerate(seconds):
+        copied: dict[int, dict[int, int]] = {}
+        for node, own in run_of.items():
+            for given in node.inputs if own == number else ():
+                source = given.inputs[0] if given.op.mnemonic == "pick" else given
+                if run_of.get(source, number) < number:
+                    copied.setdefault(run_of[source], {})[id(source)] = nbytes(source)
+        begin = ends[-1] if ends else 0.0
+        for source, amounts in copied.items():
+            begin = max(begin, ends[source] + asked.latency + sum(amounts.values()) / asked.rate)
+        ends.append(begin + time)
+    return ends[-1]
 
 
 @pytest.mark.parametrize("name", ["bert_layer", "digits", "lstm_3x60"])
@@ -110,9 +150,32 @@ def test_no_other_runs_take_less_time(name: str) -> None:
         limit = int(10 ** random.uniform(4, 8))
         devices = {"a": DeviceLimits(limit, *speeds[0]), "b": DeviceLimits(None, *speeds[1])}
         asked = AutomaticPlaces(devices)
+        assert asked.chosen(model).seconds == pytest.approx(brute(asked, model))
+
+
+@pytest.mark.parametrize("targets", ["abc", "abcd"])
+def test_no_other_runs_of_more_devices_take_less_time(spec: Path, targets: str) -> None:
+    """Some of which hide copies from the first run to the last."""
+    spec.write_text(SPEC.replace("y: third + x", "y: third + first"), "utf-8")
+    model, random, hidden = load(spec), Random(targets), 0.0
+    for _ in range(12):
+        devices = {
+            target: DeviceLimits(int(10 ** random.uniform(5.0, 5.6)), 1e11, 1e11)
+            for target in targets[1:]
+        }
+        asked = AutomaticPlaces({"a": DeviceLimits(None, 1e9, 1e9), **devices}, rate=1e8)
         found = asked.chosen(model)
-        time = found.copies + sum(run.seconds for run in found.runs)
-        assert time == pytest.approx(brute(asked, model))
+        hidden += found.hidden
+        assert found.hidden <= found.copies
+        assert found.seconds == pytest.approx(brute(asked, model))
+    assert hidden > 0
+
+
+def test_hidden_copies_are_told(spec: Path) -> None:
+    runs = tuple(DeviceRun(target, (target,), 1e-3, 1) for target in "abc")
+    told = ChosenPlaces(runs, 6e-4, 1000, 2e-4).told(dict.fromkeys("abc", DeviceLimits()))
+    end = "copies of 1,000 bytes: 600.0 us, of which 200.0 us are hidden; in all 3.400 ms"
+    assert told.splitlines()[-1] == end
 
 
 def test_the_command_chooses_and_computes_the_same(

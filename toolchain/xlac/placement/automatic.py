@@ -5,25 +5,22 @@ of the graph.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import escape
 from itertools import accumulate
 
-from xlac.ir.graph import Graph, Node
+from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.model import Model, SaidPlace
-from xlac.ops.control.control import Pick
 from xlac.ops.cost import cost
-from xlac.ops.tensor.leaf import Const, Param
-from xlac.placement.cut import nbytes
-from xlac.placement.devices import LEAVES
+from xlac.placement.model_parts import MOST_PARTS, ModelParts
 from xlac_sdk.programs.program import Program, Role
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
 MOST_DEVICES = 4
-MOST_PARTS = 200
-"""Into how many parts a long model is cut at most; a run of nodes is some of them."""
+MOST_PARTS_OF_FOUR = 40
+"""Into how many parts a model is cut for so many devices, as all runs of parts are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +62,14 @@ class DeviceRun:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlaces:
-    """What was chosen: runs in order, and the predicted time and bytes of copies between them."""
+    """What was chosen: runs in order; the predicted time and bytes of copies between them; and the
+    part of that time in which a run between them computes.
+    """
 
     runs: tuple[DeviceRun, ...]
     copies: float
     crossing: int
+    hidden: float = 0.0
 
     @property
     def places(self) -> tuple[SaidPlace, ...]:
@@ -91,11 +91,17 @@ class ChosenPlaces:
                 f"chosen: {ends} on {run.target}: {_time(run.seconds)} predicted, at most "
                 f"{run.memory:,}{of} bytes"
             )
-        total = self.copies + sum(run.seconds for run in self.runs)
+        hidden = f", of which {_time(self.hidden)} are hidden" if self.hidden > 1e-9 else ""
         lines.append(
-            f"copies of {self.crossing:,} bytes: {_time(self.copies)}; in all {_time(total)}"
+            f"copies of {self.crossing:,} bytes: {_time(self.copies)}{hidden}; "
+            f"in all {_time(self.seconds)}"
         )
         return "\n".join(lines)
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time of a call."""
+        return sum(run.seconds for run in self.runs) + self.copies - self.hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,8 @@ class AutomaticPlaces:
         if not 1 <= len(self.devices) <= MOST_DEVICES:
             problem = f"places are chosen among {MOST_DEVICES} devices at most"
             raise UnsupportedError(Diagnostic("XL7835", problem, hint="name some of them"))
-        return _Choice(self, _Parts.of(model.graph)).best()
+        most = MOST_PARTS if len(self.devices) < MOST_DEVICES else MOST_PARTS_OF_FOUR
+        return _Choice(self, ModelParts.of(model.graph, most)).best()
 
     def check(self, programs: Iterable[tuple[str, Program]]) -> None:
         """Raises LimitError for a device whose programs, now that they are there, need more than
@@ -134,71 +141,26 @@ class AutomaticPlaces:
                 raise LimitError(Diagnostic("XL7835", problem, hint=hint))
 
 
-@dataclass(slots=True, eq=False)
-class _Parts:
-    """The nodes of a graph in parts, in order, each with its paths."""
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A run of parts on a device, after others, and when it ends."""
 
-    paths: list[list[str]]
-    nodes: list[list[Node]]
-    weights: list[dict[Node, int]] = field(default_factory=list)  # that a part reads, with bytes
-    live: list[int] = field(default_factory=list)  # bytes of values while a part is computed
-    crossing: list[int] = field(default_factory=list)  # bytes that are read from a part on
-
-    @staticmethod
-    def of(graph: Graph) -> _Parts:
-        """Nodes of one path together; those without a path with the next that has one."""
-        computed = [n for n in graph.order if not isinstance(n.op, (*LEAVES, Pick))]
-        every = list(dict.fromkeys(n.name for n in computed if n.name))
-        size = -(-len(every) // MOST_PARTS) or 1
-        number = {path: at // size for at, path in enumerate(every)}
-        count = -(-len(every) // size)
-        made = _Parts([every[n * size : (n + 1) * size] for n in range(count)], [])
-        made.nodes = [[] for _ in range(count)]
-        at: dict[Node, int] = {}
-        last = max(count - 1, 0)
-        for node in reversed(computed):
-            last = number.get(node.name, last)
-            at[node] = last
-            if made.nodes:
-                made.nodes[last].append(node)
-        made._weigh(graph, at)
-        return made
-
-    def _weigh(self, graph: Graph, at: Mapping[Node, int]) -> None:
-        count = len(self.nodes)
-        self.weights = [{} for _ in range(count)]
-        ends: dict[Node, int] = dict.fromkeys(graph.outputs.values(), count - 1)
-        for node, part in at.items():
-            for given in node.inputs:
-                source = given.inputs[0] if isinstance(given.op, Pick) else given
-                if isinstance(source.op, Const) or (
-                    isinstance(source.op, Param) and source.op.kind != "input"
-                ):
-                    self.weights[part][source] = nbytes(source)
-                else:
-                    ends[source] = max(ends.get(source, part), part)
-        live, crossing = [0] * (count + 1), [0] * (count + 1)
-        for node, end in ends.items():
-            begin = at.get(node, 0)
-            amount = nbytes(node)
-            live[begin] += amount
-            live[end + 1] -= amount
-            if node in at and end > begin:
-                crossing[begin + 1] += amount
-                crossing[end + 1] -= amount
-        self.live = list(accumulate(live))[:count]
-        self.crossing = list(accumulate(crossing))[:count]
+    target: str
+    parts: tuple[int, int]
+    end: float
 
 
 @dataclass(slots=True, eq=False)
 class _Choice:
-    """The search: for each set of devices that are taken and each number of parts that they have,
-    the least time.
+    """The search: all runs that fit are tried, but for those whose beginnings take longer than a
+    whole that was found.
     """
 
     asked: AutomaticPlaces
-    parts: _Parts
+    parts: ModelParts
     sums: dict[str, list[float]] = field(init=False)  # seconds of the first parts, by target
+    needed: dict[int, list[int]] = field(init=False, default_factory=dict)  # bytes, by first part
+    found: tuple[_Taken, ...] = field(init=False, default=())
 
     def best(self) -> ChosenPlaces:
         count, targets = len(self.parts.nodes), list(self.asked.devices)
@@ -208,60 +170,76 @@ class _Choice:
             target: [0.0, *accumulate(sum(map(device.seconds, n)) for n in self.parts.nodes)]
             for target, device in self.asked.devices.items()
         }
-        found: dict[tuple[frozenset[str], int], tuple[float, tuple[tuple[str, int], ...]]]
-        found = {(frozenset(), 0): (0.0, ())}
-        for start in range(count):
-            here = [(key[0], value) for key, value in found.items() if key[1] == start]
-            if not here:
-                continue
-            needs = list(self._needs(start))
-            copy = self._copy(start) if start else 0.0
-            for taken, (seconds, ends) in here:
-                for target in targets:
-                    if target in taken:
-                        continue
-                    for stop in range(start + 1, start + 1 + self._room(target, needs)):
-                        now = seconds + copy + self.sums[target][stop] - self.sums[target][start]
-                        key = (taken | {target}, stop)
-                        if key not in found or now < found[key][0]:
-                            found[key] = (now, (*ends, (target, stop)))
-        whole = [value for (_, stop), value in found.items() if stop == count]
-        if not whole:
+        self._try((), targets)
+        if not self.found:
             raise self._too_large()
-        return self._told(min(whole)[1])
+        return self._told(self.found)
 
-    def _needs(self, start: int) -> Iterator[int]:
+    def _try(self, taken: tuple[_Taken, ...], left: Sequence[str]) -> None:
+        """Tries all runs of the devices that are left, after those that are taken."""
+        count, start = len(self.parts.nodes), taken[-1].parts[1] if taken else 0
+        for target in left:
+            others = [other for other in left if other != target]
+            last = start + self._room(target, start)
+            for stop in range(last if not others else start + 1, last + 1):
+                if start < stop <= count and (others or stop == count):
+                    end = self._end(taken, target, start, stop)
+                    now = (*taken, _Taken(target, (start, stop), end))
+                    if self.found and end >= self.found[-1].end:
+                        break  # longer runs end later
+                    if stop == count:
+                        self.found = now
+                    else:
+                        self._try(now, others)
+
+    def _end(self, taken: Sequence[_Taken], target: str, start: int, stop: int) -> float:
+        """When a run ends. It begins when the one before has ended and all that it reads is there;
+        copies of what is read later pass meanwhile.
+        """
+        begin = taken[-1].end if taken else 0.0
+        for one in taken:
+            nbytes = self.parts.passing(one.parts, (start, stop))
+            if nbytes:
+                begin = max(begin, one.end + self._copy(nbytes))
+        return begin + self.sums[target][stop] - self.sums[target][start]
+
+    def _needs(self, start: int) -> list[int]:
         """The bytes that a run from a part on needs, for every number of parts."""
-        held: set[Node] = set()
-        weights = most = 0
-        for read, live in zip(self.parts.weights[start:], self.parts.live[start:], strict=True):
-            weights += sum(amount for node, amount in read.items() if node not in held)
-            held |= read.keys()
-            most = max(most, live)
-            yield weights + most
+        if start not in self.needed:
+            held: set[Node] = set()
+            weights = most = 0
+            needs = self.needed[start] = []
+            for read, live in zip(self.parts.weights[start:], self.parts.live[start:], strict=True):
+                weights += sum(amount for node, amount in read.items() if node not in held)
+                held |= read.keys()
+                most = max(most, live)
+                needs.append(weights + most)
+        return self.needed[start]
 
-    def _room(self, target: str, needs: Sequence[int]) -> int:
-        """How many parts fit on a device; `needs` grows."""
-        limit = self.asked.devices[target].memory
+    def _room(self, target: str, start: int) -> int:
+        """How many parts from one on fit on a device."""
+        limit, needs = self.asked.devices[target].memory, self._needs(start)
         return len(needs) if limit is None else bisect_right(needs, limit)
 
-    def _copy(self, start: int) -> float:
-        return self.asked.latency + self.parts.crossing[start] / self.asked.rate
+    def _copy(self, nbytes: int) -> float:
+        return self.asked.latency + nbytes / self.asked.rate
 
-    def _told(self, ends: Sequence[tuple[str, int]]) -> ChosenPlaces:
-        runs, start, copies, crossing = [], 0, 0.0, 0
-        for target, stop in ends:
+    def _told(self, taken: Sequence[_Taken]) -> ChosenPlaces:
+        runs, copies, crossing = [], 0.0, 0
+        for number, one in enumerate(taken):
+            start, stop = one.parts
             paths = tuple(path for part in self.parts.paths[start:stop] for path in part)
-            seconds = self.sums[target][stop] - self.sums[target][start]
-            needs = list(self._needs(start))[stop - start - 1]
-            runs.append(DeviceRun(target, paths, seconds, needs))
-            if start:
-                copies, crossing = copies + self._copy(start), crossing + self.parts.crossing[start]
-            start = stop
-        return ChosenPlaces(tuple(runs), copies, crossing)
+            seconds = self.sums[one.target][stop] - self.sums[one.target][start]
+            runs.append(DeviceRun(one.target, paths, seconds, self._needs(start)[stop - start - 1]))
+            for before in taken[:number]:
+                nbytes = self.parts.passing(before.parts, one.parts)
+                crossing += nbytes
+                copies += self._copy(nbytes) if nbytes else 0.0
+        waited = taken[-1].end - sum(run.seconds for run in runs)
+        return ChosenPlaces(tuple(runs), copies, crossing, max(0.0, copies - waited))
 
     def _too_large(self) -> LimitError:
-        whole = list(self._needs(0))[-1]
+        whole = self._needs(0)[-1]
         limits = ", ".join(
             f"{target} {device.memory:,}"
             for target, device in self.asked.devices.items()
