@@ -9,7 +9,7 @@ DISTRIBUTIONS := -e backend_sdk -e runtime -e backends/reference -e backends/c -
 BUILD_SYSTEM := "hatchling>=1.24" "editables>=0.5"
 PROJECTS := pyproject.toml $(wildcard backend_sdk/pyproject.toml runtime/pyproject.toml backends/*/pyproject.toml)
 
-.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models verify-architectures test-export fuzz fuzz-inputs stress stress-leaks stress-ranks docs site bless bench-setup bench bench-gpu clean test-torch
+.PHONY: demo test test-all test-cost test-bare cuda test-opencl test-onnx test-tflite test-keras test-tf test-cross test-mpi test-fleets test-serve test-jax test-gradients lint types specs conformance pycuda test-cuda test-gpu gpu-wheels test-report report-assets verify-models verify-architectures test-export fuzz fuzz-inputs stress stress-leaks stress-ranks docs site bless bench-setup bench bench-own bench-gpu clean test-torch
 
 demo: $(VENV)/.installed ## build specs/digits.yaml for this CPU and classify the real test images
 	$(BIN)/python demo.py
@@ -204,29 +204,24 @@ site: $(VENV)/.tested ## the documentation as a web site, in out/site/site: no p
 bless: $(VENV)/.tested ## accept the present output as the goldens
 	$(BIN)/python -m pytest -n 2 tests --bless
 
-PEERS := ort openvino jax torch iree tvm tinygrad
-BENCH := --threads 1,2 --rounds 5 --max-rounds 7 --seconds 0.15 --minutes 19
+PEERS ?= suite ort openvino jax torch iree
+BENCH ?= --minutes 120
 WORK := $(CURDIR)/bench/.work
 PEER_VENVS := $(CURDIR)/bench/.venvs
-RECORD := bench/results/peers_$(shell date +%F)
-SUITE := cd bench/peers && SUITE_VENVS=$(PEER_VENVS) SUITE_TMP=$(WORK) SUITE_KEPT=$(WORK)/kept $(PEER_VENVS)/suite/bin/python
-MODELS = $(shell cd $(WORK)/models && ls | grep -v train | paste -sd,)
+SUITE := cd bench && SUITE_VENVS=$(PEER_VENVS) $(PEER_VENVS)/suite/bin/python -m
 
-bench-setup: $(VENV)/.installed ## the peers' environments, the workloads' arrays, and programs of the compilers that take long; an hour
-	PYTHON=$(PYTHON) bench/peers/setup.sh $(PEER_VENVS) suite $(PEERS)
-	test -e $(WORK)/.made || $(PEER_VENVS)/suite/bin/python bench/peers/materialize.py $(WORK)/models
-	touch $(WORK)/.made
-	$(SUITE) prepare_cold.py --models $(WORK)/models --out $(WORK)/cold.json --logs $(WORK)/logs --workloads $(MODELS)
-
-bench: $(VENV)/.installed ## xlac beside its peers on the whole suite, 1 and 2 threads, recorded in bench/results; after bench-setup, 25 minutes
+bench-setup: $(VENV)/.installed ## the peers' environments and the rows' models and arrays; half an hour, mostly downloads; what is there is kept
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[onnx]"
 	$(BIN)/python -m compileall -q toolchain/xlac backend_sdk/xlac_sdk backends/cpu/xlac_cpu # as installing does for the peers
-	rm -f $(WORK)/peers.json $(WORK)/ceilings.json
-	$(PEER_VENVS)/suite/bin/python bench/peers/machine/measure_ceilings.py $(WORK)/ceilings.json 1
-	$(BIN)/python bench/own.py $(WORK)/models $(WORK)/own.json
-	$(SUITE) run.py --models $(WORK)/models --out $(WORK)/peers.json --logs $(WORK)/logs --workloads $(MODELS) $(BENCH)
-	$(PEER_VENVS)/suite/bin/python bench/peers/machine/measure_ceilings.py $(WORK)/ceilings.json 1
-	$(BIN)/python bench/record.py $(WORK) $(RECORD).json
-	$(BIN)/python bench/report.py $(RECORD).json > $(RECORD).md
+	PYTHON=$(PYTHON) bench/peers/setup.sh $(PEER_VENVS) $(PEERS)
+	$(SUITE) suite.run --work $(WORK) --make || true # a row that cannot be made is said, and the others are measured
+
+bench: bench-setup ## xlac beside its peers on the whole suite, 1 and 2 threads, recorded in bench/results/suite; two hours, goes on where it was
+	$(SUITE) suite.run --work $(WORK) $(BENCH)
+	$(SUITE) suite.recorded $(WORK) results/suite
+
+bench-own: $(VENV)/.installed ## processes of xlac cold and warm, memory against its bound, a call from C: two minutes, after bench-setup
+	$(BIN)/python bench/own.py $(WORK)/models $(WORK)/own.json mlp_small tiny_ops_150 lstm_stack_scan gpt2_block_decode bert_layer mobilenet_v2 resnet50
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,7 +1,7 @@
 """Measurements without a peer: fresh processes of xlac, cold and warm, memory against its bound,
 and a call from C.
 
-    python bench/own.py MODELS_DIR OUT.json
+    python bench/own.py MODELS_DIR OUT.json [NAME …]
 
 A cold process finds an empty cache, a warm one what the cold one left. Each imports xlac, compiles
 the ONNX file for one thread and calls it once; the whole process counts, interpreter and imports
@@ -128,7 +128,10 @@ def main() -> None:
     """Measures what only xlac has and writes it as JSON."""
     models, out = map(Path, sys.argv[1:3])
     report: dict[str, Any] = {"starts": {}}
-    for model in sorted(folder for folder in models.iterdir() if (folder / "model.onnx").exists()):
+    names = sys.argv[3:] or [folder.name for folder in models.iterdir()]
+    for model in (
+        models / name for name in sorted(names) if (models / name / "model.onnx").exists()
+    ):
         report["starts"][model.name] = starts(model)
         print(
             f"{model.name}: warm {report['starts'][model.name]['warm']['ready']:.3f} s", flush=True

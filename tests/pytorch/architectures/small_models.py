@@ -40,17 +40,17 @@ INPUTS: dict[str, Callable[[], dict[str, torch.Tensor]]] = {
 }
 
 
-def config_of(name: str) -> Any:
-    """The configuration of a type: its own, with the small numbers."""
-    entry, kind = LISTED["models"][name], CONFIG_MAPPING[name]
+def config_of(name: str, common: dict[str, Any], own: dict[str, Any]) -> Any:
+    """A type's usual configuration, with the common numbers that it has, and its own."""
+    kind = CONFIG_MAPPING[name]
     usual = kind()
     small = {
         key: value
-        for key, value in LISTED["common"].items()
+        for key, value in common.items()
         if not isinstance(getattr(kind, key, None), property)
         and (type(getattr(usual, key, None)) in (int, bool) or key.endswith("_token_id"))
     }
-    return kind(**{**small, **entry.get("config", {})})
+    return kind(**{**small, **own})
 
 
 class Positional(torch.nn.Module):
@@ -76,17 +76,25 @@ def floats(value: Any) -> Iterator[torch.Tensor]:
             yield from floats(part)
 
 
-def build(name: str) -> tuple[Positional, list[torch.Tensor]]:
-    """A model in inference mode, its statistics not those of a fresh one, and its inputs."""
-    torch.manual_seed(0)
-    config = config_of(name)
-    inner = hf.AutoModel.from_config(config)
-    for parameter in inner.parameters():  # what begins at 0 or 1 would hide errors
+def unsettle(inner: torch.nn.Module) -> torch.nn.Module:
+    """Moves parameters and statistics off where a fresh model has them: what begins at 0 or 1 would
+    hide errors.
+    """
+    for parameter in inner.parameters():
         parameter.data += 0.02 * torch.randn_like(parameter)
     for part in inner.modules():
         if isinstance(part, torch.nn.BatchNorm1d | torch.nn.BatchNorm2d):
             part.running_mean.normal_(0, 0.1)
             part.running_var.uniform_(0.5, 1.5)
+    return inner
+
+
+def build(name: str) -> tuple[Positional, list[torch.Tensor]]:
+    """A model in inference mode, its statistics not those of a fresh one, and its inputs."""
+    torch.manual_seed(0)
+    entry = LISTED["models"][name]
+    config = config_of(name, LISTED["common"], entry.get("config", {}))
+    inner = unsettle(hf.AutoModel.from_config(config))
     given = INPUTS[LISTED["models"][name]["inputs"]]()
     if (size := getattr(config, "image_size", 32)) not in (
         32,
