@@ -74,15 +74,21 @@ CONTENDERS = {
             "torch_inductor", "torch", "torch", _TORCH, ("mode=inductor",), _OPENMP, slow=True
         ),
         Contender(
-            "torch_aoti", "torch", "torch", _of("torch"), ("mode=aoti",), _OPENMP,
-            slow=True, usual=False,
+            "torch_aoti",
+            "torch",
+            "torch",
+            _of("torch"),
+            ("mode=aoti",),
+            _OPENMP,
+            slow=True,
+            usual=False,
         ),
         Contender("iree", "iree", "iree", _of("onnx"), slow=True),
         # Neither is quick untuned, and tuning takes hours a row: only where they are asked for.
         Contender("tvm", "tvm", "tvm", _of("onnx"), usual=False),
         Contender("tinygrad", "tinygrad", "tinygrad", _of("onnx"), usual=False),
     )
-}  # fmt: skip
+}
 
 
 def installed(names: list[str] | None = None) -> tuple[dict[str, Contender], list[str]]:

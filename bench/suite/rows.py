@@ -50,7 +50,7 @@ class Row:
 def rows() -> list[Row]:
     """All rows of the suite."""
     listed: dict[str, Any] = yaml.safe_load((HERE / "rows.yaml").read_text("utf-8"))
-    models: dict[str, Any] = yaml.safe_load((HERE / "models.yaml").read_text("utf-8"))
+    models: dict[str, Any] = yaml.safe_load((HERE / "making" / "models.yaml").read_text("utf-8"))
     found = []
     for kind, names in listed["workloads"].items():
         forms = ("jax", "torch", "stablehlo") if kind == "training" else ("onnx", "jax", "torch")
@@ -124,19 +124,21 @@ class Maker:
             if not (self.models / row.name / "expected.npz").exists():
                 reference = str(PEERS / "contenders" / "torch_reference.py")
                 self._run("workload", "torch", [reference, folder])
-            self._run("workload", "jax", ["-m", "suite.stablehlo", folder])
+            self._run("workload", "jax", ["-m", "suite.making.stablehlo", folder])
 
     def whole(self, wanted: Sequence[Row]) -> None:
         """Models of models.yaml."""
         names = [row.name for row in wanted]
-        self._run("model", "torch", ["-m", "suite.export", str(self.models), *names])
+        self._run("model", "torch", ["-m", "suite.making.export", str(self.models), *names])
 
     def steps(self, wanted: Sequence[Row]) -> None:
         """Training steps: weights by xlac, the losses that are expected by eager PyTorch."""
         for row in wanted:
             folder = str(self.models / row.name)
             for venv, what in (("xlac", "begin"), ("torch", "expect")):
-                self._run("step", venv, ["-m", "suite.steps", what, folder, row.what["step"]])
+                self._run(
+                    "step", venv, ["-m", "suite.making.steps", what, folder, row.what["step"]]
+                )
 
     def quantized(self, wanted: Sequence[Row]) -> None:
         """Quantized models, of models that are made first if they are not there."""
@@ -144,7 +146,13 @@ class Maker:
         self.make([known[row.what["of"]] for row in wanted])
         for row in wanted:
             base = str(self.models / row.what["of"])
-            what = ["-m", "suite.quantize", base, str(self.models / row.name), row.what["form"]]
+            what = [
+                "-m",
+                "suite.making.quantize",
+                base,
+                str(self.models / row.name),
+                row.what["form"],
+            ]
             self._run("int8", "suite", what)
 
     def _log(self, maker: str) -> Path:

@@ -1,4 +1,4 @@
-"""Writes whole models as rows: `python -m suite.export OUT NAME …`, where PyTorch is installed.
+"""Writes whole models as rows: `python -m suite.making.export OUT NAME …`, where there is PyTorch.
 
 Each folder has model.onnx, inputs.npz, expected.npz (the model in float64) and meta.json. A model
 that cannot be exported is told and makes the exit code 1; the others are written.
@@ -72,12 +72,23 @@ def exported(name: str, folder: Path) -> None:
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     written = sum(one.nbytes for one in expected.values())
     meta = {
-        "name": name, "inputs": [i.name for i in held.input], "weights": [], "outputs": results,
-        "train": False, "flops": float(counter.get_total_flops()), "write_bytes": written,
+        "name": name,
+        "inputs": [i.name for i in held.input],
+        "weights": [],
+        "outputs": results,
+        "train": False,
+        "flops": float(counter.get_total_flops()),
+        "write_bytes": written,
         "min_bytes": float(sum(v.nbytes for v in inputs.values()) + weights + written),
-        "weight_bytes": weights, "tolerance": TOLERANCE, "reference": reference,
-        "jax": "", "torch": "", "module": name, "has_onnx": True, "nodes": len(held.node),
-    }  # fmt: skip
+        "weight_bytes": weights,
+        "tolerance": TOLERANCE,
+        "reference": reference,
+        "jax": "",
+        "torch": "",
+        "module": name,
+        "has_onnx": True,
+        "nodes": len(held.node),
+    }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1))
 
 

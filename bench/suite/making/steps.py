@@ -1,4 +1,4 @@
-"""Training steps of ../training as rows: `python -m suite.steps begin|expect FOLDER STEP`.
+"""Training steps of ../training as rows: `python -m suite.making.steps begin|expect FOLDER STEP`.
 
 `begin` writes the weights and inputs, where xlac is installed; `expect` the losses of the first
 five steps by eager PyTorch, where that is.
@@ -32,11 +32,21 @@ def expect(folder: Path, name: str) -> None:
     weights, inputs = (dict(np.load(folder / f"{kind}.npz")) for kind in ("weights", "inputs"))
     moved = float(sum(a.nbytes for a in (*weights.values(), *inputs.values())))
     meta = {
-        "name": folder.name, "step": name, "inputs": list(inputs), "weights": list(weights),
-        "outputs": ["losses"], "train": True, "flops": 0.0, "min_bytes": moved,
-        "write_bytes": moved, "tolerance": TOLERANCE, "reference": "eager PyTorch in float32",
-        "jax": "", "torch": "", "has_onnx": False,
-    }  # fmt: skip
+        "name": folder.name,
+        "step": name,
+        "inputs": list(inputs),
+        "weights": list(weights),
+        "outputs": ["losses"],
+        "train": True,
+        "flops": 0.0,
+        "min_bytes": moved,
+        "write_bytes": moved,
+        "tolerance": TOLERANCE,
+        "reference": "eager PyTorch in float32",
+        "jax": "",
+        "torch": "",
+        "has_onnx": False,
+    }
     step = torch_step(ROWS[name], False, weights, inputs)
     losses = np.array([step() for _ in range(FIRST)], np.float32)
     np.savez(folder / "expected.npz", losses=losses)

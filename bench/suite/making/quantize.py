@@ -1,5 +1,5 @@
-"""A quantized model as a row: `python -m suite.quantize BASE FOLDER qdq|qoperator`, where ONNX
-Runtime is installed.
+"""A quantized model as a row: `python -m suite.making.quantize BASE FOLDER qdq|qoperator`, where
+ONNX Runtime is installed.
 
 u8 activations, i8 weights by channel, ranges of four drawn inputs, by onnxruntime.quantization. The
 expected results are ONNX Runtime's without its optimizations: the operators as they are defined.

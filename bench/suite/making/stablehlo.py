@@ -1,5 +1,7 @@
-"""A training step of peers/jax_models as the StableHLO that JAX exports: `python -m suite.stablehlo
-FOLDER`, where JAX is installed, writes step.mlir, step_weights.npz and step_inputs.npz there.
+"""A training step of peers/jax_models as the StableHLO that JAX exports.
+
+`python -m suite.making.stablehlo FOLDER`, where JAX is installed, writes step.mlir,
+step_weights.npz and step_inputs.npz there.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import yaml
 from torch import nn
 
 LISTED: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text("utf-8"))
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def inputs_of(name: str) -> dict[str, torch.Tensor]:
@@ -49,7 +49,7 @@ def build(name: str) -> tuple[nn.Module, list[torch.Tensor]]:
 
 
 def _own(name: str) -> nn.Module:
-    from suite import layers, modules
+    from suite.making import layers, modules
 
     made: nn.Module = getattr(modules, name, None) or getattr(layers, name)
     return made()  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""What makes rows: models from configurations, quantized models, training steps."""
