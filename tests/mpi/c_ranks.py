@@ -115,7 +115,7 @@ def program(
     lines += [f'if (status == 0) kept("{c}", rank, {c}, {t.bytes});' for t, c in results]
     weights = ""
     if not manifest.weights.inside:
-        total = f"{name.upper()}_WEIGHT_BYTES"
+        total = f"{name}_part_bytes(rank)"
         before += f'\n    void *weights = loaded("weights", {name}_part(rank), {total});'
         weights = f", weights, {total}"
     text = MAIN.replace("BEFORE", before).replace("WEIGHTS", weights)

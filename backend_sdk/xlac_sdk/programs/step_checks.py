@@ -236,7 +236,7 @@ class StepChecks:
     ) -> None:
         """Checks one argument and records a use of its slot."""
         slot = argument.slot
-        self.exchanges.touched(slot, who)
+        self.exchanges.touched(slot, who, writes)
         if slot not in self.slots:
             raise VerifyError(f"{who} uses {slot.label}, which the program does not declare")
         low = high = self.known(argument.offset)

@@ -175,6 +175,10 @@ class RankExchange:
     groups of ranks that differ along `axes` of the mesh. `combine`: add, mul, max or min. `root` is
     the sender of a broadcast, `pairs` are the (source, target) of a permutation, numbers in the
     group.
+
+    `send` and `receive` are messages between two ranks whose programs are not the same, as stages
+    of a pipeline: `root` is the other rank, and `tag` is the same on both, in the order of which
+    two ranks exchange what has one tag. Both have one argument, which is source and target.
     """
 
     number: int
@@ -183,6 +187,7 @@ class RankExchange:
     combine: str = "add"
     root: int = 0
     pairs: tuple[tuple[int, int], ...] = ()
+    tag: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +195,8 @@ class CollectiveStart:
     """Begins to exchange `sent` elements at `source` with those of other ranks; `received` elements
     arrive at `target`.
 
-    Until its CollectiveDone no other step touches either. `axis_index` sends nothing: its source is
-    its target.
+    Until its CollectiveDone no other step touches either, but that what is sent by `send` is read.
+    `axis_index` sends nothing: its source is its target.
     """
 
     exchange: RankExchange

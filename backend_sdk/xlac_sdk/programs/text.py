@@ -80,6 +80,7 @@ def _steps(steps: tuple[Step, ...], depth: int) -> Iterator[str]:
                 yield f"{pad}stamp {_argument(log)} {code}{f' parts {parts}' if parts else ''}"
             case CollectiveStart(exchange=exchange, source=source, target=target):
                 about = f"{exchange.kind} over {', '.join(exchange.axes)}"
+                about += f", {exchange.root}, tag {exchange.tag}" if exchange.tag else ""
                 where = f"{_argument(target)} <- {_argument(source)}"
                 yield f"{pad}start {exchange.number}: {about}, {where}"
             case CollectiveDone(exchange=exchange):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.capi.ranks import RanksApi
+from xlac_sdk.programs.exchange_checks import MESSAGES
 from xlac_sdk.programs.program import Argument
 from xlac_sdk.programs.steps import Collective, CollectiveStart, RankExchange
 from xlac_sdk.source import Diagnostic, UnsupportedError
@@ -48,8 +49,10 @@ class Exchanges:
             yield from self._returning("arrived", one, pad)
 
     def between(self, pad: str) -> Iterator[str]:
-        """The lines between two kernels."""
-        for one in self.open.values():
+        """The lines between two kernels: one message is tested for all, as MPI moves them all."""
+        messages = [one for one in self.open.values() if one.kind in MESSAGES]
+        others = [one for one in self.open.values() if one.kind not in MESSAGES]
+        for one in others or messages[:1]:
             yield from self._returning("moved", one, pad)
 
     def _returning(self, function: str, one: RankExchange, pad: str) -> Iterator[str]:
@@ -71,6 +74,15 @@ class Exchanges:
         if max(sent, received) > LARGEST:
             problem = f"collective '{self.ranks.names[one.number]}' has {max(sent, received):,}"
             raise UnsupportedError(Diagnostic("XL7806", f"{problem} elements; MPI sends 2^31 - 1"))
+        failed = f"return broken(context, {one.number}, {self.upper}_MPI_FAILED);"
+        if one.kind in MESSAGES:
+            receives = one.kind == "receive"
+            count, call = (received, "Irecv") if receives else (sent, "Isend")
+            what = f"{pointer(step.target, receives)}, {count}, {TYPES[step.target.slot.dtype]}"
+            request = f"context->groups[{group}], &context->requests[{self._requests(one)[0]}]"
+            message = f"MPI_{call}({what}, {one.root}, {one.tag}, {request})"
+            yield f"{pad}if ({message} != MPI_SUCCESS) {failed}"
+            return
         target = pointer(step.target, True)
         if one.kind == "axis_index":
             yield f"{pad}*({target}) = (int32_t)context->numbers[{group}];"
@@ -78,7 +90,6 @@ class Exchanges:
         source, kind = pointer(step.source, False), TYPES[step.target.slot.dtype]
         nbytes = received * step.target.slot.dtype.nbytes
         where = f"context->groups[{group}], &context->requests[{self._requests(one)[0]}]"
-        failed = f"return broken(context, {one.number}, {self.upper}_MPI_FAILED);"
         if one.kind == "permute":
             yield from self._permute(step, source, target, kind, failed, pad)
             return

@@ -5,12 +5,11 @@ parameters share one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xlac_sdk.emit.ctext import CFunction, Dialect, kernel_text
 from xlac_sdk.kernel_ir.kernel import Allocate, For, Kernel, Let, Stmt, children
-from xlac_sdk.lowering.stop_checks import StopChecks
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -33,13 +32,17 @@ class Functions:
     callees: dict[Kernel, Callee]
 
 
-def functions(kernels: Iterable[Kernel], dialect: Dialect, stop_checks: StopChecks) -> Functions:
-    """Every kernel as text, with equal ones merged."""
+def functions(
+    kernels: Iterable[Kernel], dialect: Dialect, inside: Mapping[Kernel, Mapping[int, int]]
+) -> Functions:
+    """Every kernel as text, with equal ones merged. `inside` are the stop checks of each: the
+    iterations between them, by loop.
+    """
     texts: list[CFunction] = []
     callees: dict[Kernel, Callee] = {}
     known: dict[tuple[str, ...], tuple[CFunction, Kernel, list[str]]] = {}
     for kernel in kernels:
-        text = kernel_text(kernel, dialect, stop_checks.inside(kernel))
+        text = kernel_text(kernel, dialect, inside[kernel])
         key, order = _canonical(kernel, text, dialect)
         if key not in known:
             known[key] = text, kernel, order
@@ -54,7 +57,7 @@ def functions(kernels: Iterable[Kernel], dialect: Dialect, stop_checks: StopChec
             first.name,
             tuple(map(buffers.index, mine)),
             tuple(map(given.index, sizes)),
-            bool(stop_checks.inside(kernel)),
+            bool(inside[kernel]),
         )
     return Functions(tuple(texts), callees)
 

@@ -16,7 +16,7 @@ from xlac_sdk.host.capi import c_compiler
 from xlac_sdk.host.capi.library import Library, weights_of
 from xlac_sdk.host.package import Artefact, Package, Packaging, ProcessorVariant
 from xlac_sdk.host.ranks.parts import RankParts
-from xlac_sdk.programs.constants import WeightsOrigin
+from xlac_sdk.programs.constants import WeightsOrigin, file_bytes
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError
 
 FORMS = ("c", "h", "hpp", "rs", "cmake", "main", "so", "exe")
@@ -76,9 +76,12 @@ def _of_ranks(
     if wanted.weights is WeightsOrigin.INCBIN:
         problem = "--weights incbin does not go with --mesh: ranks have different files"
         raise UnsupportedError(Diagnostic("XL5011", problem, hint="embed, file or mmap"))
-    lowered_program = lowered(variant.program, variant.target, wanted.libm, dialect)
-    api = api_of(lowered_program.program, wanted.weights, ranks)
-    text = c_file(lowered_program, api, parts=ranks)
+    firsts = ranks.firsts if ranks.stage_of else (variant.program,)
+    first, *others = (lowered(one, variant.target, wanted.libm, dialect) for one in firsts)
+    api = api_of(variant.program, wanted.weights, ranks)
+    if api.weight_bytes:
+        api = replace(api, weight_bytes=max(map(file_bytes, ranks.programs)))
+    text = c_file(first, api, parts=ranks, others=others)
     for file, content in ((f"{api.prefix}.c", text), (f"{api.prefix}.h", capi.header(api))):
         (folder / file).write_text(content, encoding="utf-8")
     for number, program in enumerate(ranks.programs if api.weight_bytes else ()):

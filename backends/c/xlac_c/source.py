@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xlac_c.exchanges import Exchanges
@@ -15,7 +16,7 @@ from xlac_sdk.host import capi
 from xlac_sdk.host.capi import extents
 from xlac_sdk.host.capi.api import Api, text_of
 from xlac_sdk.host.capi.arguments import ArrayArgument
-from xlac_sdk.host.capi.constants import constants
+from xlac_sdk.host.capi.constants import Constant, constants
 from xlac_sdk.host.capi.entry_points import EntryPoint
 from xlac_sdk.host.capi.ranks import ranks_api
 from xlac_sdk.host.capi.render import status_text, tensor_table, weights_check
@@ -30,19 +31,45 @@ ALIGN = 8  # bytes: the strictest alignment of element types, which malloc guara
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionBody:
+    """The statements of a function, and the blocks of memory that they refer to."""
+
+    lines: list[str]
+    blocks: list[str]
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for other ranks."""
+        return any(" = arrived(" in line for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
 class _Way:
-    """A function that runs steps: `NAME_run`, or that of an entry."""
+    """A function that runs steps: `NAME_run`, or that of an entry; of a pipeline, with the body of
+    each stage, and the stages that need each array.
+    """
 
     name: str
     arrays: tuple[ArrayArgument, ...]
-    lines: list[str]
-    blocks: list[str]
-    entry: EntryPoint | None = None
+    bodies: list[FunctionBody]
+    entry: EntryPoint | None
+    readers: dict[ArrayArgument, list[int]]
 
     @property
-    def exchanges(self) -> bool:
-        """Whether it waits for other ranks."""
-        return any(" = arrived(" in line for line in self.lines)
+    def staged(self) -> bool:
+        """Whether ranks do different things."""
+        return len(self.bodies) > 1
+
+    def missing(self, array: ArrayArgument) -> str:
+        """When a null pointer is an error, in C; "" where it never is."""
+        stages = self.readers[array]
+        if not array.count or not stages:
+            return ""
+        null = f"{array.slot.symbol} == NULL"
+        if len(stages) == len(self.bodies):
+            return null
+        some = " || ".join(f"context->stage == {stage}" for stage in stages)
+        return f"{null} && ({some})"
 
 
 def api_of(program: Program, weights: capi.WeightsOrigin, parts: RankParts | None = None) -> Api:
@@ -88,30 +115,32 @@ def c_file(
     checked: bool = True,
     apart: frozenset[str] = frozenset(),
     parts: RankParts | None = None,
+    others: Sequence[LoweredForC] = (),
 ) -> str:
     """`NAME.c`, without the constants in `apart`; `checked`: whether it reads the record of a
-    checked program; `parts`: the ranks that run it together.
+    checked program; `parts`: the ranks that run it together, and `others`, where they are stages of
+    a pipeline, the programs of all stages but the first.
     """
-    program, dialect = lowered.program, lowered.dialect
-    each = of_entries(program)
-    bodies = functions(program.kernels, dialect, each[0])
+    dialect, stages = lowered.dialect, [_Stage(one, api) for one in (lowered, *others)]
+    each = [checks for stage in stages for checks in stage.checks]
+    kernels = dict.fromkeys(kernel for one in stages for kernel in one.program.kernels)
+    inside = {k: one.checks[0].inside(k) for one in stages for k in one.program.kernels}
+    bodies = functions(kernels, dialect, inside)
     outside = bool(api.weight_bytes)
+    varying = parts.varying if parts and not outside else frozenset[str]()
 
-    def written(steps: tuple[Step, ...], checks: StopChecks) -> tuple[list[str], list[str]]:
+    def written(stage: _Stage, steps: tuple[Step, ...], checks: StopChecks) -> FunctionBody:
         messages = Exchanges(api.ranks, api.upper) if api.ranks else None
-        varying = parts.varying if parts and not outside else frozenset[str]()
-        writer = Steps(program, bodies.callees, outside, dialect, checks, messages, varying)
+        writer = Steps(stage.program, bodies.callees, outside, dialect, checks, messages, varying)
         lines = list(writer.write(steps))
-        return lines, [block for name, block in _blocks(api).items() if name in writer.touched]
+        used = [block for name, block in _blocks(api).items() if name in writer.touched]
+        return FunctionBody(lines, used)
 
-    ways = [_Way("run", api.arrays, *written(program.steps, each[0]))]
-    entries = program.entries
-    if entries is not None and api.entries is not None:
-        for entry, point, checks in zip(entries.entries, api.entries.points, each[1:], strict=True):
-            ways.append(_Way(entry.name, point.arrays, *written(entry.steps, checks), point))
+    ways = list(_ways(api, stages, written))
+    written_by_hand = hand_written.functions(kernels)
+    found = () if outside else _constants(stages, parts)
+    lines = [line for way in ways for body in way.bodies for line in body.lines]
     body = "\n".join(line for f in bodies.texts for line in f.lines)
-    written_by_hand = hand_written.functions(program.kernels)
-    found = () if outside else constants(program, touched(program.every_step), parts)
     return template("xlac_c", "program.c.j2").render(
         api=api,
         ends=[
@@ -130,14 +159,57 @@ def c_file(
         ways=[(way, _parameters(way.arrays, api)) for way in ways],
         text_of=text_of,
         type_of=TYPES.__getitem__,
-        first=written(entries.first, each[0]) if entries is not None else ([], []),
-        watched=each[0].long,
-        committed=any("&never" in line for way in ways for line in way.lines),
-        progress=any(" = moved(" in line for way in ways for line in way.lines),
+        first=[written(one, one.first, one.checks[0]) for one in stages],
+        watched=any(checks.long for checks in each),
+        committed=any("&never" in line for line in lines),
+        progress=any(" = moved(" in line for line in lines),
         weights_check=weights_check(api) if api.mapped else "",
         status_text=status_text(api),
         tensor_table=tensor_table(api) if api.entries else "",
     )
+
+
+def _ways(api: Api, stages: Sequence[_Stage], written: _Written) -> Iterator[_Way]:
+    """The functions that run steps."""
+    for at, (name, arrays, point) in enumerate(_points(api)):
+        bodies = [written(one, one.steps[at], one.checks[at]) for one in stages]
+        readers = {a: [n for n, one in enumerate(stages) if one.needs(a, at)] for a in arrays}
+        yield _Way(name, arrays, bodies, point, readers)
+
+
+def _constants(stages: Sequence[_Stage], parts: RankParts | None) -> Iterator[Constant]:
+    """The constants of all stages."""
+    for number, one in enumerate(stages):
+        yield from constants(one.program, touched(one.program.every_step), parts, number)
+
+
+class _Stage:
+    """The program of all ranks, or of those of a stage: its steps for each function of the API,
+    with their stop checks, and those that make the first state.
+    """
+
+    def __init__(self, lowered: LoweredForC, api: Api) -> None:
+        self.program = lowered.program
+        self.checks = of_entries(self.program)
+        entries = self.program.entries if api.entries is not None else None
+        more = [entry.steps for entry in entries.entries] if entries is not None else []
+        self.steps = [self.program.steps, *more]
+        self.first = entries.first if entries is not None else ()
+        self._touched = [touched(steps) for steps in self.steps]
+
+    def needs(self, array: ArrayArgument, at: int) -> bool:
+        """Whether a function reads or writes an array; what callers get is always given."""
+        return array.written or array.slot in self._touched[at]
+
+
+_Written = Callable[[_Stage, "tuple[Step, ...]", StopChecks], FunctionBody]
+
+
+def _points(api: Api) -> Iterator[tuple[str, tuple[ArrayArgument, ...], EntryPoint | None]]:
+    """The functions that run steps, by name."""
+    yield "run", api.arrays, None
+    for point in api.entries.points if api.entries is not None else ():
+        yield point.name, point.arrays, point
 
 
 def _parameters(arrays: tuple[ArrayArgument, ...], api: Api) -> str:

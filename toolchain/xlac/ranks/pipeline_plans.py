@@ -100,6 +100,13 @@ class StepModels:
         self, said: SaidPipeline, mesh: Mesh, rank: int, target: Target, rates: Rates
     ) -> tuple[dict[str, LocalModel], dict[str, PhasePlan]]:
         """The models as a rank has them, and their phases. Raises SourceError as `stages_of`."""
+        locals, plans, _ = self.staged(said, mesh, rank, target, rates)
+        return locals, plans
+
+    def staged(
+        self, said: SaidPipeline, mesh: Mesh, rank: int, target: Target, rates: Rates
+    ) -> tuple[dict[str, LocalModel], dict[str, PhasePlan], dict[str, frozenset[int]]]:
+        """The same, and the ranks that hold each state."""
         locals = {
             kind: LocalModel.of(without_state(model, self.numbers), mesh, rank, target)
             for kind, model in self.models.items()
@@ -112,4 +119,4 @@ class StepModels:
             kind: phases_of(locals[kind].model, stage_of, ranks, held)
             for kind in dict.fromkeys(self.micro)
         }
-        return locals, plans
+        return locals, plans, held

@@ -76,6 +76,11 @@ class Api:
         return tuple(n for n, size in enumerate(self.sizes) if size.name in self.state_sizes)
 
     @property
+    def staged(self) -> bool:
+        """Whether ranks are stages of a pipeline, which have steps and state of their own."""
+        return self.ranks is not None and bool(self.ranks.stage_axis)
+
+    @property
     def upper(self) -> str:
         """The prefix of macros."""
         return self.prefix.upper()
@@ -210,7 +215,8 @@ class Api:
         names += self.entries.functions if self.entries else []
         names += [f"{name}_table" for name, _ in self.tables]
         names += ["free", "limit", "collective"] if self.ranks else []
-        names += ["part"] if self.ranks and self.mapped else []
+        names += ["part", "part_bytes"] if self.ranks and self.mapped else []
+        names += ["holds"] if self.staged and self.entries else []
         return tuple(f"{self.prefix}_{name}" for name in names)
 
 

@@ -31,10 +31,10 @@ class Constant:
 
 
 def constants(
-    program: Program, used: set[Slot], parts: RankParts | None = None
+    program: Program, used: set[Slot], parts: RankParts | None = None, stage: int = 0
 ) -> Iterator[Constant]:
     """The arrays of the slots that are used, in the order of the program. One that differs among
-    the parts of ranks is an array for each part, and a table of them.
+    the parts of ranks, of a stage, is an array for each part, and a table of them.
     """
     for slot in program.slots:
         if slot.role is not Role.CONSTANT or slot not in used or not slot.size:
@@ -42,9 +42,10 @@ def constants(
         if parts is None or slot.symbol not in parts.varying:
             yield _constant(slot, slot.symbol, program)
             continue
-        names = [f"{slot.symbol}_{number}" for number in range(len(parts.programs))]
-        for name, one in zip(names, parts.programs, strict=True):
-            yield _constant(slot, name, one)
+        names = ["NULL"] * len(parts.programs)
+        for number in parts.stages[stage]:
+            names[number] = f"{slot.symbol}_{number}"
+            yield _constant(slot, names[number], parts.programs[number])
         about = f"{comment(slot.name)} of each part"
         kind = f"{TYPES[slot.dtype]} *const"
         yield Constant(slot.symbol, kind, len(names), (", ".join(names),), about)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -10,8 +10,8 @@ from xlac_sdk.dtypes import DType
 from xlac_sdk.emit.cdialect import comment
 from xlac_sdk.host.capi.arguments import ArrayArgument
 from xlac_sdk.host.ranks.parts import DividedArray, RankParts
-from xlac_sdk.programs.constants import WeightsOrigin, weights_hash
-from xlac_sdk.programs.program import Program, exchanges
+from xlac_sdk.programs.constants import WeightsOrigin, file_bytes, weights_hash
+from xlac_sdk.programs.program import Program, Slot, exchanges
 from xlac_sdk.programs.steps import CollectiveStart
 
 
@@ -30,7 +30,8 @@ class RankGroup:
 @dataclass(frozen=True, slots=True, eq=False)
 class RanksApi:
     """The mesh, its groups in the order of first use, the collectives by number, and where the
-    requests of each begin; `hashes` are those of the weights of each part.
+    requests of each begin; `hashes` and `file_bytes` are those of the weights of each part. The
+    collectives of the stages of a pipeline, `stage_of` for each part, come one stage after another.
     """
 
     mesh: tuple[tuple[str, int], ...]
@@ -42,6 +43,14 @@ class RanksApi:
     digest: int
     hashes: tuple[int, ...]
     arrays: Mapping[str, DividedArray]
+    file_bytes: tuple[int, ...] = ()
+    stage_of: tuple[int, ...] = ()
+    slots: tuple[frozenset[Slot], ...] = ()  # of the program of each stage
+    stage_axis: str = ""
+
+    def holders(self, slot: Slot) -> tuple[int, ...]:
+        """For each stage 1 where it has a tensor of the state, else 0."""
+        return tuple(int(slot in one) for one in self.slots)
 
     @property
     def count(self) -> int:
@@ -116,8 +125,8 @@ def _along(sizes: Mapping[str, int], names: tuple[str, ...]) -> str:
 
 def ranks_api(parts: RankParts, weights: WeightsOrigin) -> RanksApi:
     """The interface of a program that ranks run together, with its weights in a place."""
-    program, mesh = parts.programs[0], parts.mesh
-    collectives = _collectives(program)
+    mesh = parts.mesh
+    collectives = _collectives(parts.firsts)
     groups = dict.fromkeys(one.exchange.axes for one in collectives)
     starts = [0]
     for one in collectives:
@@ -133,12 +142,17 @@ def ranks_api(parts: RankParts, weights: WeightsOrigin) -> RanksApi:
         parts.digest,
         () if weights.inside else tuple(map(weights_hash, parts.programs)),
         parts.arrays,
+        () if weights.inside else tuple(map(file_bytes, parts.programs)),
+        parts.stage_of,
+        tuple(frozenset(one.slots) for one in parts.firsts),
+        parts.stage_axis,
     )
 
 
-def _collectives(program: Program) -> tuple[CollectiveStart, ...]:
-    """The collectives of a program, by number."""
-    by_number = {step.exchange.number: step for step in exchanges(program.every_step)}
+def _collectives(programs: Iterable[Program]) -> tuple[CollectiveStart, ...]:
+    """The collectives of programs, by number."""
+    steps = (step for program in programs for step in exchanges(program.every_step))
+    by_number = {step.exchange.number: step for step in steps}
     return tuple(by_number[number] for number in sorted(by_number))
 
 

@@ -30,15 +30,18 @@ class DividedArray:
 
 @dataclass(frozen=True, eq=False)
 class RankParts:
-    """The ranks of a program: all have its steps, and differ in constants.
+    """The ranks of a program: all have its steps, and differ in constants. Or each stage of a
+    pipeline has steps of its own.
 
     `programs` has one for each different set of constants, `part_of` for each rank the number of
-    its set; `arrays` says by name how inputs and outputs are divided.
+    its set; `arrays` says by name how inputs and outputs are divided. Ranks along `stage_axis` of
+    the mesh, where there is one, are the stages of a pipeline.
     """
 
     programs: tuple[Program, ...]
     part_of: tuple[int, ...]
     arrays: Mapping[str, DividedArray]
+    stage_axis: str = ""
 
     @property
     def mesh(self) -> tuple[tuple[str, int], ...]:
@@ -46,20 +49,47 @@ class RankParts:
         return tuple((str(name), int(size)) for name, size in self.programs[0].facts[MESH])
 
     @cached_property
+    def stage_of(self) -> tuple[int, ...]:
+        """The stage of each program; () where there are no stages."""
+        if not self.stage_axis:
+            return ()
+        names = [name for name, _ in self.mesh]
+        sizes = [size for _, size in self.mesh]
+        axis = names.index(self.stage_axis)
+        firsts = (self.part_of.index(number) for number in range(len(self.programs)))
+        return tuple(int(np.unravel_index(rank, sizes)[axis]) for rank in firsts)
+
+    @property
+    def stages(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the programs of each stage, which differ in constants alone."""
+        if not self.stage_of:
+            return (tuple(range(len(self.programs))),)
+        return tuple(
+            tuple(number for number, one in enumerate(self.stage_of) if one == stage)
+            for stage in sorted(set(self.stage_of))
+        )
+
+    @property
+    def firsts(self) -> tuple[Program, ...]:
+        """The first program of each stage."""
+        return tuple(self.programs[numbers[0]] for numbers in self.stages)
+
+    @cached_property
     def digest(self) -> int:
         """Names what ranks do together, and their weights, in 48 bits."""
         weights = list(map(weights_hash, self.programs))
-        text = f"{self.mesh}\n{self.part_of}\n{weights}\n{_text(self.programs[0])}"
+        steps = "\n".join(map(_text, self.firsts))
+        text = f"{self.mesh}\n{self.part_of}\n{weights}\n{steps}"
         return int.from_bytes(blake2b(text.encode(), digest_size=6).digest(), "big")
 
     @cached_property
     def varying(self) -> frozenset[str]:
         """The symbols of constants that are not the same on all ranks."""
-        first, *others = self.programs
         return frozenset(
             symbol
-            for symbol, array in first.constants.items()
-            if not all(_same(array, one.constants[symbol]) for one in others)
+            for numbers in self.stages
+            for symbol, array in self.programs[numbers[0]].constants.items()
+            if not all(_same(array, self.programs[n].constants[symbol]) for n in numbers[1:])
         )
 
 

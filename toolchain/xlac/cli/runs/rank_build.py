@@ -30,9 +30,11 @@ def build_ranks(build: Build, mesh: str) -> None:
     from xlac.cli import trained
     from xlac.driver import specialized
     from xlac.ranks.built import built_ranks
+    from xlac.ranks.pipeline_built import built_pipeline
     from xlac.spec.load import TrainedSpec
-    from xlac.spmd.model import mesh_of, parsed
+    from xlac.spmd.model import in_stages, mesh_of, parsed
     from xlac.training.ranks.built import built_training
+    from xlac.training.ranks.pipeline_built import batches, built_training_pipeline
     from xlac_sdk.host.registry import find
 
     _check(build)
@@ -55,12 +57,27 @@ def build_ranks(build: Build, mesh: str) -> None:
     options = {"pipeline": choice.pipeline, "verify_each": choice.options.verify_each}
     options |= {"wanted": choice.wanted}
     if graphs is not None and training is not None:
-        lowered, parts = built_training(
-            model.name, graphs, training.shard, ranks, backend, target, **options
-        )
+        said = model.ranks.pipeline if model.ranks is not None else None
+        if said is not None and in_stages(model, ranks):
+            lowered, parts = built_training_pipeline(
+                model.name,
+                graphs,
+                training.shard,
+                batches(model, training.batch),
+                said,
+                ranks,
+                backend,
+                target,
+                **options,
+            )
+        else:
+            lowered, parts = built_training(
+                model.name, graphs, training.shard, ranks, backend, target, **options
+            )
     else:
         fixed = specialized(replace(model, allow_kernels=False))
-        lowered, parts = built_ranks(fixed, ranks, backend, target, every=False, **options)
+        made = built_pipeline if in_stages(fixed, ranks) else built_ranks
+        lowered, parts = made(fixed, ranks, backend, target, every=False, **options)
     programs = announced(model.name, backend, [lowered])
     different = number_of(len(parts.programs), "set") + " of weights"
     click.echo(f"{number_of(ranks.ranks, 'rank')}, mesh {ranks}, {different}")
