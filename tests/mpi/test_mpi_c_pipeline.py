@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from test_mpi_c import agree
 
 import xlac
 from xlac.spmd.mesh import Mesh, part_of, slices
+from xlac_sdk.dtypes import DType
+from xlac_sdk.emit.cfunctions import TYPES
 from xlac_sdk.host.capi.names import parameters
 from xlac_sdk.host.manifest import Manifest
 
@@ -108,6 +111,35 @@ train:
   optimizer: {adamw: {lr: 0.05}}
   ema: {decay: 0.9}
 """
+GAN = """\
+xlac: 1
+model: gan
+mesh: {data: null, stage: null}
+pipeline: {axis: stage, schedule: SCHEDULE, stages: [[up, fake], [seen, first, score]]}
+dims: {batch: {max: 32, opt: 8}}
+weights: {init: {seed: 3}}
+inputs: {x: "f64[batch, 6]", y: "f64[batch]"}
+graph:
+  up: {op: linear, in: x, units: 6}
+  fake: {op: linear, in: tanh(up), units: 1}
+  seen: "concat([reshape(y, [-1, 1]), fake], axis=1)"
+  first: {op: linear, in: "reshape(seen, [-1, 1])", units: 5}
+  score: "reshape(linear(leaky_relu(first, alpha=0.2), units=1), [-1, 2])"
+outputs: [fake]
+train:
+  batch: batch
+  accumulate: 4
+  losses:
+    critic:
+      loss: mean(softplus(-score[:, 0])) + mean(softplus(score[:, 1]))
+      wrt: ["first.*", "score.*"]
+      optimizer: {adam: {lr: 0.01}}
+      clip: {norm: 0.5}
+    maker:
+      loss: mean(softplus(-score[:, 1]))
+      wrt: ["up.*", "fake.*"]
+      optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
+"""
 MAIN = (
     FILES
     + """
@@ -125,7 +157,7 @@ LENGTH
     for (int step = 0; step <= STEPS && status == 0; ++step) {
 LOADED
         status = step < STEPS ? NAME_step(&context, CALLED) : NAME_evaluate(&context, CALLED);
-        const double sum = (double)loss[0] + loss[1] + loss[2] + loss[3];
+        const double sum = (double)LOSS[0] + LOSS[1] + LOSS[2] + LOSS[3];
         if (status == 0) printf("%d %d %.9g\\n", rank, step, sum / 4);
         if (step == STEPS) {
             status = NAME_run(&context, x, outputs);
@@ -173,13 +205,17 @@ def program(folder: Path, made: Manifest, given: list[Arrays]) -> tuple[Path, Me
                 part = np.ascontiguousarray(part_of(whole, mesh, rank, about.axes))
                 (folder / f"{c}.{number * mesh.ranks + rank}").write_bytes(part.tobytes())
     for tensor, c in zip(step.outputs, names[len(step.inputs) :], strict=True):
-        loads.append(f"        static float {c}[{tensor.bytes // 4}];")
+        loads.append(
+            f"        static {TYPES[tensor.dtype]} {c}[{tensor.bytes // tensor.dtype.nbytes}];"
+        )
     (output,) = made.outputs
-    loads.append(f"        static float outputs[{output.bytes // 4}];")
+    kind, count = TYPES[output.dtype], output.bytes // output.dtype.nbytes
+    loads.append(f"        static {kind} outputs[{count}];")
     text = MAIN.replace("LOADED", "\n".join(loads)).replace("CALLED", ", ".join(names))
     length = "    if (status == 0) status = NAME_set_length(&context, STEPS);"
     text = text.replace("LENGTH", length if "length" in str(made.entries) else "")
     text = text.replace("STEPS", str(STEPS)).replace("UPPER", made.name.upper())
+    text = text.replace("LOSS", names[len(step.inputs)])
     (folder / "main.c").write_text(text.replace("NAME", made.name), "utf-8")
     return compiled(folder, made.name, ["-O0"]), mesh
 
@@ -192,6 +228,7 @@ def program(folder: Path, made: Manifest, given: list[Arrays]) -> tuple[Path, Me
         (LEARNS, "data=2,stage=2", "1f1b", "optimizer"),
         (TIED, "data=1,stage=4", "1f1b", ""),
         (TIED, "data=2,stage=2", "gpipe", ""),
+        (GAN, "data=1,stage=2", "1f1b", ""),
     ],
 )
 def test_steps_are_those_of_one_process(
@@ -202,20 +239,14 @@ def test_steps_are_those_of_one_process(
     text = text.replace("SCHEDULE", schedule) + (f"  shard: {shard}\n" if shard else "")
     spec.write_text(text, "utf-8")
     made = built(spec, folder, "--mesh", mesh)
-    shapes = {"x": (32, 6), "y": (32,)}
-    whole = "i32[batch, 6]" in text
-    given = []
-    for _ in range(STEPS + 1):
-        y = RNG.integers(0, 4, shapes["y"]).astype(np.int32)
-        x = RNG.integers(0, 20, shapes["x"]) if whole else RNG.standard_normal(shapes["x"])
-        given.append({"x": x.astype(np.int32 if whole else np.float32), "y": y})
+    given = [drawn(text) for _ in range(STEPS + 1)]
     binary, ranks = program(folder, made, given)
     ran = started(binary, ranks.ranks)
     assert ran.returncode == 0, ran.stderr
     alone = xlac.trainer(spec, target="reference")
     alone.set_length(STEPS)
-    losses = [float(alone.step(**batch)["loss"]) for batch in given[:-1]]
-    losses.append(float(alone.evaluate(**given[-1])["loss"]))
+    losses = [float(alone.step(**batch)[alone.losses[0]]) for batch in given[:-1]]
+    losses.append(float(alone.evaluate(**given[-1])[alone.losses[0]]))
     told = sorted(tuple(map(float, line.split())) for line in ran.stdout.splitlines())
     assert len(told) == ranks.ranks * (STEPS + 1)
     for rank, step, loss in told:
@@ -226,6 +257,18 @@ def test_steps_are_those_of_one_process(
     same(folder, made, ranks, "outputs", output.name, wanted)
     for name, array in alone.state().items():
         same(folder, made, ranks, name, name, array)
+
+
+def drawn(text: str) -> Arrays:
+    """A batch for a spec, of 32 rows."""
+    kinds = dict(re.findall(r'(\w): "(\w+)\[batch', text))
+    shapes, most = {"x": (32, 6), "y": (32,)}, {"x": 20, "y": 4}
+    return {
+        name: RNG.integers(0, most[name], shape).astype(np.int32)
+        if kinds[name] == "i32"
+        else RNG.standard_normal(shape).astype(DType(kinds[name]).numpy)
+        for name, shape in shapes.items()
+    }
 
 
 def same(

@@ -183,3 +183,57 @@ def test_what_cannot_be_in_stages(tmp_path: Path, capsys: pytest.CaptureFixture[
     ):
         assert status(["check", str(written(tmp_path, wrong))]) == 2
         assert told in capsys.readouterr().err
+
+
+GAN = """\
+xlac: 1
+model: gan
+mesh: {data: null, stage: null}
+pipeline: {axis: stage, stages: [[up, fake], [seen, first, score, on_real, on_fake]]}
+dims: {batch: {max: 32, opt: 4}}
+weights: {init: {seed: 3}}
+inputs: {x: "f64[batch, 6]", real: "f64[batch, 4]"}
+graph:
+  up: {op: linear, in: x, units: 6}
+  fake: {op: linear, in: tanh(up), units: 4}
+  seen: concat([real, fake], axis=1)
+  first: {op: linear, in: "reshape(seen, [-1, 4])", units: 5}
+  score: {op: linear, in: "leaky_relu(first, alpha=0.2)", units: 1}
+  on_real: "reshape(score, [-1, 2])[:, 0]"
+  on_fake: "reshape(score, [-1, 2])[:, 1]"
+outputs: [fake]
+train:
+  batch: batch
+  accumulate: 4
+  losses:
+    discriminator:
+      loss: mean(softplus(-on_real)) + mean(softplus(on_fake))
+      wrt: ["first.*", "score.*"]
+      optimizer: {adam: {lr: 0.01, betas: [0.5, 0.999]}}
+      clip: {norm: 0.5}
+    generator:
+      loss: mean(softplus(-on_fake))
+      wrt: ["up.*", "fake.*"]
+      optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
+      groups: {"*.bias": {lr: 0.1}}
+  metrics: {right: mean(f32(on_real > 0.0))}
+"""
+
+
+def pairs(count: int) -> dict[str, Array]:
+    generator = np.random.default_rng(count)
+    return {"x": generator.normal(size=(count, 6)), "real": generator.normal(size=(count, 4))}
+
+
+@pytest.mark.parametrize(
+    ("mesh", "change"),
+    [
+        ("data=1,stage=2", ("", "")),
+        ("data=2,stage=2", ("", "")),
+        ("data=1,stage=2", ("accumulate: 4", "accumulate: 1")),
+        ("data=1,stage=2", ("accumulate: 4", "accumulate: 4\n  order: together")),
+    ],
+)
+def test_losses_that_learn_in_turn(tmp_path: Path, mesh: str, change: tuple[str, str]) -> None:
+    """Each has a pass over the micro-batches; the second has what the first has learned."""
+    check_equal(written(tmp_path, GAN.replace(*change)), mesh, pairs)

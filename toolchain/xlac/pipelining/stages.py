@@ -16,6 +16,9 @@ from xlac.placement.cut import nbytes
 StageOfPath = Callable[[str], "int | None"]
 """The stage of a path of nodes; None for one of which nothing is said."""
 
+SUM = "sum "
+"""Before the name of a state that one stage reads and changes for all: its path."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StagedGraph:
@@ -40,7 +43,7 @@ def staged(
     states = states or {}
     following = set(states.values())
     graph = _without_leaves(graph)
-    moving = _moving(graph)
+    moving = _moving(graph, said)
     homes = _homes(graph, said, moving, states)
     stage_of = _assigned(graph, said, moving, homes)
     wanted: dict[Node, set[int]] = {node: set() for node in moving}
@@ -69,7 +72,7 @@ def _without_leaves(graph: Graph) -> Graph:
     return Graph(graph.name, graph.inputs, outputs)
 
 
-def _moving(graph: Graph) -> set[Node]:
+def _moving(graph: Graph, said: StageOfPath) -> set[Node]:
     """Nodes that are computed wherever they are read: made of numbers and constants alone, or a
     value repeated, of which less is sent when it is whole.
     """
@@ -78,7 +81,8 @@ def _moving(graph: Graph) -> set[Node]:
     ends = set(graph.outputs.values())
     for node in graph.order:
         if isinstance(node.op, Param):
-            if node.op.kind != "weight" and node.type.size == 1:  # all ranks have inputs
+            shared = node.op.kind == "input" or said(SUM + node.op.name) is None
+            if node.op.kind != "weight" and node.type.size == 1 and shared:  # all ranks have inputs
                 alike.add(node)
         elif not node.inputs:  # a constant, a count, the number of a rank
             alike.add(node)
@@ -107,6 +111,9 @@ def _homes(
     readers = graph.users()
     homes: dict[Node, int] = {}
     for name, kept in params.items():
+        if (one := said(SUM + name)) is not None and name in states:
+            homes[graph.outputs[states[name]]] = one
+            continue
         weight = _weight(name, params)
         stage = said(weight)
         stage = first.get(params[weight]) if stage is None else stage

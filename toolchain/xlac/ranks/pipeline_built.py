@@ -30,12 +30,19 @@ from xlac_sdk.target import Target
 @dataclass(frozen=True, eq=False)
 class CalledFunction:
     """A function of the API before its slots are known: the kinds of its micro-batches, in order,
-    and the output, not a caller's, that says whether the state was changed.
+    and the output, not a caller's, that says whether the state was changed. `rows` has the number
+    of each in its pass over the caller's micro-batches; () where there is one pass.
     """
 
     name: str
     kinds: Sequence[str]
     flag: str = ""
+    rows: Sequence[int] = ()
+
+    @property
+    def many(self) -> int:
+        """The micro-batches that a caller gives."""
+        return max(self.rows) + 1 if self.rows else len(self.kinds)
 
 
 @dataclass(eq=False)
@@ -49,12 +56,13 @@ class PipelineSlots:
     arrays: dict[str, DividedArray]
     batch: frozenset[str] | None  # inputs that each micro-batch has its part of; None: all
     numbers: Sequence[str] = ()
+    results: Sequence[str] = ()  # outputs that come first, in order
 
     def function(
         self, called: CalledFunction, locals: Mapping[str, LocalModel], plans: Sequence[PhasePlan]
     ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
         """The slots of a function, whose micro-batches are in order."""
-        many = len(called.kinds)
+        many = called.many
         every = [locals[kind] for kind in dict.fromkeys(called.kinds)]
         inputs: dict[str, Slot] = {}
         for local in every:
@@ -66,14 +74,17 @@ class PipelineSlots:
                     slot = self._slot(one.name, Role.INPUT, parts, node.type, whole, axes)
                     inputs.setdefault(one.name, slot)
         outputs: list[Slot] = []
-        last = every[-1]
-        for name, number in plans[-1].outputs.items():
+        owners = {name: n for n, plan in enumerate(plans) for name in plan.outputs}
+        for name, at in owners.items():
             if name == called.flag:
                 continue
-            parts = many if all(name in plan.outputs for plan in plans) else 1
-            type = plans[-1].values[number].node.type
-            whole, axes = last.outputs[name], last.plan.outputs[name]
+            parts = many if sum(name in plan.outputs for plan in plans) == many else 1
+            type = plans[at].values[plans[at].outputs[name]].node.type
+            local = locals[called.kinds[at]]
+            whole, axes = local.outputs[name], local.plan.outputs[name]
             outputs.append(self._slot(name, Role.OUTPUT, parts, type, whole, axes))
+        first = {name: at for at, name in enumerate(self.results)}
+        outputs.sort(key=lambda slot: first.get(slot.name, len(first)))
         known = [name for name, role in self.known if role is Role.INPUT]
         ordered = sorted(inputs, key=known.index)
         return tuple(inputs[name] for name in ordered), tuple(outputs)
@@ -137,8 +148,7 @@ def built_stages(
     functions = [_function(one, said, locals, plans, slots) for one in called]
     types = _state_types(locals.values(), held)
     state = placed_state(types, held)
-    number = models.numbers[0] if models.numbers else ""
-    shared = StagePrograms(said.axis, programs, state, held, number)
+    shared = StagePrograms(said.axis, programs, state, held, models.numbers)
     count = mesh.sizes[said.axis]
     stages = [stage_program(shared, stage, functions) for stage in range(count)]
     facts = {**first[0].program.facts, "mesh": [list(axis) for axis in mesh.axes]}
@@ -156,7 +166,8 @@ def _function(
     order: PipelineOrder = ordered(micro, said.schedule)
     check_order(micro, order.ranks)
     inputs, outputs = slots.function(called, locals, micro)
-    return PipelinedFunction(called.name, micro, order, inputs, outputs, called.flag)
+    rows = tuple(called.rows) or tuple(range(len(micro)))
+    return PipelinedFunction(called.name, micro, order, inputs, outputs, rows, called.flag)
 
 
 def _state_types(

@@ -18,6 +18,7 @@ from xlac.pipelining.balance import stages_of
 from xlac.pipelining.phases import holders, phases_of
 from xlac.pipelining.plan import PhasePlan
 from xlac.pipelining.schedule import Task
+from xlac.pipelining.sums import sums_at_home
 from xlac.spmd.merge_sums import every_node
 from xlac.spmd.mesh import Mesh
 from xlac.spmd.model import of_rank
@@ -114,6 +115,9 @@ class StepModels:
         ranks = mesh.sizes[said.axis]
         first = next(iter(locals.values())).model.graph
         stage_of = stages_of(said, ranks, first, rates)
+        sums = sums_at_home([one.model for one in locals.values()], stage_of, ranks, self.kept)
+        stage_of = sums.stage_of
+        locals = {kind: replace(one, model=sums.read(one.model)) for kind, one in locals.items()}
         held = holders((one.model for one in locals.values()), stage_of, ranks, self.kept)
         plans = {
             kind: phases_of(locals[kind].model, stage_of, ranks, held)

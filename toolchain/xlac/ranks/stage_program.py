@@ -4,7 +4,7 @@ consists of. `stage_steps.py` fills it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ class StagePrograms:
     phases: Mapping[Phase, Program]
     state: Mapping[str, Slot]
     held: Mapping[str, frozenset[int]]
-    number: str
+    numbers: Sequence[str]
     kernels: dict[str, Kernel] = field(default_factory=dict)
     exchanges: int = 0
 

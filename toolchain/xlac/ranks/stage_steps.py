@@ -33,8 +33,9 @@ from xlac_sdk.source import Origin
 
 @dataclass(frozen=True, eq=False)
 class PipelinedFunction:
-    """A function of the API: the micro-batches of a call, in phases, and their order. `flag` is the
-    output of the last one that says whether the state was changed, if there is one.
+    """A function of the API: the micro-batches of a call, in phases, and their order; `rows` are
+    their numbers among those of callers. `flag` is the output of the last one that says whether the
+    state was changed, if there is one.
     """
 
     name: str
@@ -42,6 +43,7 @@ class PipelinedFunction:
     order: PipelineOrder
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
+    rows: tuple[int, ...]
     flag: str = ""
 
 
@@ -173,8 +175,8 @@ class StageSteps:
             match slot.role:
                 case Role.INPUT if slot.name in phase.reads:
                     places[slot] = Argument(self.values[at, phase.reads[slot.name]])
-                case Role.INPUT if slot.name == self.program.shared.number:
-                    number = np.array(at, slot.dtype.numpy)
+                case Role.INPUT if slot.name in self.program.shared.numbers:
+                    number = np.array(self.function.rows[at], slot.dtype.numpy)
                     places[slot] = Argument(self.program.constant(slot, number))
                 case Role.INPUT:
                     places[slot] = self._part(given[slot.name], at, slot.size)
@@ -215,7 +217,7 @@ class StageSteps:
 
     def _part(self, slot: Slot, at: int, size: int) -> Argument:
         """The part of a micro-batch of what a caller gives, or gets."""
-        return Argument(slot, at * size if slot.size != size else 0)
+        return Argument(slot, self.function.rows[at] * size if slot.size != size else 0)
 
     def _given(self, output: str, value: ValueOf) -> Iterator[Step]:
         """A copy to the caller, or of what says whether the state was changed."""

@@ -29,6 +29,7 @@ from xlac.spec.report import Report
 from xlac.spec.schema.document import Merged, read_document, resolved
 from xlac.spec.schema.settings import DimValue, read_dims, read_params
 from xlac.spec.sharding import read_sharding
+from xlac.spec.training.objective import nodes_asked
 from xlac.spec.training.section import Training, read_training
 from xlac.spec.weights.find import find
 from xlac.spec.weights.stored import Stored
@@ -149,7 +150,8 @@ def _load(
     if weights and not report.diagnostics and not drawn:
         arrays = find(context.weights, stored, constants)
     graph = Graph(merged.name, tuple(inputs), outputs)
-    ranks = read_sharding(merged, graph, context.weights, report)
+    asked = nodes_asked(training.objectives, training.metrics) if training is not None else {}
+    ranks = read_sharding(merged, graph, asked, context.weights, report)
     place = read_placement(merged, graph, report)
     report.finish()
     model = Model(

@@ -16,9 +16,16 @@ from xlac_sdk.source import Span
 
 
 def read_sharding(
-    merged: Merged, graph: Graph, weights: Mapping[str, Node], report: Report
+    merged: Merged,
+    model: Graph,
+    asked: Mapping[str, Node],
+    weights: Mapping[str, Node],
+    report: Report,
 ) -> MeshSection | None:
-    """What the spec says of ranks; None where it says nothing. Mistakes go to the report."""
+    """What the spec says of ranks; None where it says nothing. Mistakes go to the report. `asked`
+    are nodes of losses and metrics, which may read others than the model's outputs do.
+    """
+    graph = Graph(model.name, model.inputs, {**model.outputs, **asked})
     mesh = {name: entry.spec for name, entry in merged.mesh.items()}
     params = {n.name: n for n in graph.inputs} | dict(weights)
     said: dict[str, SaidSharding] = {}

@@ -19,6 +19,7 @@ from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.spec.summary import statistics
 from xlac.spec.training.counts import BatchMean
+from xlac.spec.training.objective import nodes_asked
 from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training
 from xlac.training.accumulate import ACCUMULATE, Accumulation, MicroBatch, no_micro_batches
@@ -169,9 +170,7 @@ class _Builder:
     def _full_graph(self) -> Graph:
         """The model with losses and metrics, which may need more nodes than its outputs."""
         training = self.training
-        means = [objective.loss for objective in training.objectives]
-        asked = [n for mean in (*means, *training.metrics.values()) for n in mean.nodes()]
-        ends = {f"asked {n}": node for n, node in enumerate(asked)}
+        ends = nodes_asked(training.objectives, training.metrics)
         return Graph(self.model.name, (), {**training.graph.outputs, **ends})
 
     # ---- graphs ------------------------------------------------------------------------------

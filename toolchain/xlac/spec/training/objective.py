@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -249,3 +249,12 @@ def check_objectives(
                 context.report.add("XL2047", problem, place.key, hint)
                 break
             taken[name] = one.name
+
+
+def nodes_asked(
+    objectives: Iterable[Objective], metrics: Mapping[str, BatchMean]
+) -> dict[str, Node]:
+    """What losses and metrics need of the graph, by names that no output has."""
+    means = [*(objective.loss for objective in objectives), *metrics.values()]
+    nodes = [node for mean in means for node in mean.nodes()]
+    return {f"asked {number}": node for number, node in enumerate(nodes)}

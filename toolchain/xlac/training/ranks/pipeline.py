@@ -4,7 +4,7 @@ what the optimizer keeps of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from xlac.pipelining.phases import holders, phases_of
 from xlac.pipelining.plan import Phase, PhasePlan, refuse_copies
 from xlac.pipelining.schedule import PipelineOrder, ordered
 from xlac.pipelining.stages import StageOfPath
+from xlac.pipelining.sums import sums_at_home
 from xlac.ranks.pipeline import ArrayPool, PipelineRun
 from xlac.ranks.pipeline_plans import LocalModel, StepModels, without_state
 from xlac.ranks.pipeline_program import agree, check_collectives
@@ -34,7 +35,6 @@ from xlac.training.step import TrainingGraphs
 from xlac_sdk.host import stopping
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.host.call_binding import unknown
-from xlac_sdk.source import Diagnostic, UnsupportedError
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -50,9 +50,8 @@ class PipelinePrograms(RankTrainingPrograms):
         said: SaidPipeline,
     ) -> None:
         super().__init__(models, options, among)
-        if sum(name.startswith(ACCUMULATE) for name in models) > 1:
-            problem = "losses that learn in turn have no pipeline"
-            raise UnsupportedError(Diagnostic("XL7841", problem, said.span, "order: together"))
+        self._passes = [name for name in models if name.startswith(ACCUMULATE)]
+        self._numbers = numbers_of(among.tensors)
         self._said, self._tensors = said, among.tensors
         self._stages = self._mesh.sizes[said.axis]
         self._stage, self._peers = self._mesh.along(self._ranks.rank, said.axis)
@@ -66,7 +65,10 @@ class PipelinePrograms(RankTrainingPrograms):
         self._stage_of: StageOfPath = stages_of(said, self._stages, forward, Rates())
         every = [self._local_model(kind, sizes).model for kind, sizes in usual.items()]
         kept = {name for name, tensor in among.tensors.items() if not tensor.transient}
-        self._held = holders(every, self._stage_of, self._stages, kept)
+        self._sums = sums_at_home(every, self._stage_of, self._stages, kept)
+        self._stage_of = self._sums.stage_of
+        read = [self._sums.read(model) for model in every]
+        self._held = holders(read, self._stage_of, self._stages, kept)
 
     # ---- calls -------------------------------------------------------------------------------
 
@@ -78,7 +80,9 @@ class PipelinePrograms(RankTrainingPrograms):
     ) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
         known = {name for one in self.entries.values() for name in one.inputs}
         plans, locals, inputs, every = [], [], [], []
-        for at, (kind, arrays) in enumerate(needed):
+        needed = list(needed)
+        rows = rows_of([kind for kind, _ in needed], self._passes)
+        for at, (kind, arrays) in zip(rows, needed, strict=True):
             for name in arrays.keys() - known:
                 raise unknown("input", name, sorted(known))
             entry = self.entries[kind]
@@ -88,7 +92,7 @@ class PipelinePrograms(RankTrainingPrograms):
             own = parts_of_inputs(given, local.inputs, local.plan, self._ranks.rank)
             plans.append(self._plan(kind, self._sizes(sizes)))
             locals.append(local)
-            inputs.append({**own, NUMBER: np.asarray(at, np.int64)})
+            inputs.append({**own, **dict.fromkeys(self._numbers, np.asarray(at, np.int64))})
             every.append(sizes)
         order = self._ordered(tuple(plans), locals)
         self._gathered = {}
@@ -128,7 +132,7 @@ class PipelinePrograms(RankTrainingPrograms):
         if (kind, sizes) not in self._local:
             divided = self._division.of_entry(self.entries[kind].model)
             model = specialized(load(divided, precision=self._precision), dict(sizes))
-            numbered = without_state(model, [NUMBER])
+            numbered = without_state(model, self._numbers)
             local = LocalModel.of(numbered, self._mesh, self._ranks.rank, self._facts)
             self._local[kind, sizes] = local
         return self._local[kind, sizes]
@@ -136,7 +140,7 @@ class PipelinePrograms(RankTrainingPrograms):
     def _plan(self, kind: str, sizes: Sizes) -> PhasePlan:
         """An entry in phases."""
         if (kind, sizes) not in self._phase_plans:
-            model = self._local_model(kind, sizes).model
+            model = self._sums.read(self._local_model(kind, sizes).model)
             plan = phases_of(model, self._stage_of, self._stages, self._held)
             if kind.startswith(ACCUMULATE):
                 refuse_copies(plan)
@@ -207,8 +211,31 @@ def step_models(graphs: TrainingGraphs, model: Model) -> StepModels:
     entry = next(n for n, one in graphs.entries.items() if model.graph.name == one.graph.name)
     micro = [entry]
     if entry == "step":
-        micro = [*list(graphs.accumulate) * (graphs.micro_batches - 1), "step"]
-    return StepModels({"evaluate": usual["evaluate"], **usual}, micro, kept, [NUMBER])
+        micro = kinds_of_step(graphs)
+    models = {"evaluate": usual["evaluate"], **usual}
+    return StepModels(models, micro, kept, numbers_of(tensor.name for tensor in graphs.state))
+
+
+def numbers_of(names: Iterable[str]) -> list[str]:
+    """The tensors of a state that count the micro-batches of each pass."""
+    return [name for name in names if name == NUMBER or name.startswith(f"{NUMBER}.")]
+
+
+def kinds_of_step(graphs: TrainingGraphs) -> list[str]:
+    """The entries that take the micro-batches of a step, in order: each pass takes all of them."""
+    kinds = [kind for kind in graphs.accumulate for _ in range(graphs.micro_batches)]
+    return [*kinds[:-1], "step"] if kinds else ["step"]
+
+
+def rows_of(kinds: Sequence[str], passes: Sequence[str]) -> list[int]:
+    """The number of each micro-batch in its pass; a step ends the last of the `passes`."""
+    done: dict[str, int] = {}
+    rows = []
+    for kind in kinds:
+        one = passes[-1] if kind == "step" and passes else kind
+        rows.append(done.get(one, 0))
+        done[one] = rows[-1] + 1
+    return rows
 
 
 def programs_of(

@@ -26,8 +26,9 @@ from xlac.ranks.pipeline_built import (
 from xlac.ranks.pipeline_plans import StepModels
 from xlac.ranks.stage_program import StageProgram
 from xlac.spmd.mesh import Mesh, part_of
-from xlac.training.accumulate import ACCUMULATE, NUMBER
+from xlac.training.accumulate import ACCUMULATE
 from xlac.training.ranks.division import RankTraining, TrainingDivision
+from xlac.training.ranks.pipeline import kinds_of_step, numbers_of, rows_of
 from xlac.training.settings import settings
 from xlac.training.state import LENGTH, StateTensor
 from xlac.training.step import FINITE, TrainingGraphs
@@ -57,8 +58,10 @@ def built_training_pipeline(
     tensors = {tensor.name: tensor for tensor in graphs.state}
     among = RankTraining(mesh.sizes, tensors, shard)
     division = TrainingDivision.of(graphs.step, among, mesh, 0, target)
-    slots = PipelineSlots({}, {}, frozenset(batch), [NUMBER])
     training = _PipelineTraining(graphs, division, said, mesh)
+    slots = PipelineSlots(
+        {}, {}, frozenset(batch), training.numbers, [metric.name for metric in graphs.metrics]
+    )
     options.pop("every", None)
     made: dict[int, BuiltStages] = {}
 
@@ -108,21 +111,23 @@ class _PipelineTraining:
 
     def __post_init__(self) -> None:
         self.shardings: list[Any] = []  # of weights that are no state
+        self.numbers = numbers_of(tensor.name for tensor in self.graphs.state)
 
     def models(self) -> StepModels:
         """The models of all functions, divided among the ranks of a stage."""
         own = {kind: self.division.of_entry(one) for kind, one in self.graphs.entries.items()}
         kept = {tensor.name for tensor in self.graphs.state if not tensor.transient}
         first = {"evaluate": own["evaluate"]}
-        return StepModels({**first, **own}, tuple(own), kept, [NUMBER])
+        return StepModels({**first, **own}, tuple(own), kept, self.numbers)
 
     def called(self) -> list[CalledFunction]:
         """The functions, each of as many micro-batches as a step has."""
         many = self.graphs.micro_batches
         others = [n for n in self.graphs.entries if n not in self.graphs.accumulate]
         functions = [CalledFunction("run", ["run"] * many)]
-        kinds = [*list(self.graphs.accumulate) * (many - 1), "step"]
-        functions += [CalledFunction("step", kinds, FINITE)]
+        kinds = kinds_of_step(self.graphs)
+        rows = rows_of(kinds, list(self.graphs.accumulate))
+        functions += [CalledFunction("step", kinds, FINITE, rows)]
         rest = [n for n in others if n not in ("run", "step")]
         return functions + [CalledFunction(n, [n] * many) for n in rest]
 
