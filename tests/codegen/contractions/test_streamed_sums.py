@@ -16,12 +16,14 @@ from schedule_draws import lowered
 from xlac.codegen.cpu.gemm import streamed_choice
 from xlac.codegen.schedules.gemm import StreamedGemmSchedule
 from xlac.fusion.group import Group, Kind
+from xlac.ir.dims import size_hint
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.error_bounds import SUMS
 from xlac.ops.reduction.conv import Conv
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.kernel import Allocate, statements
 from xlac_sdk.target import Target
 
 F32 = DType.F32
@@ -162,6 +164,29 @@ def test_what_follows_is_computed_on_results() -> None:
     weight = param("w", made.anchor.type)
     new = build.sub(weight, build.mul(made.anchor, 0.1))
     agree(group(Kind.CONV, made.anchor, new, made.anchor), AVX512)
+
+
+LARGE: dict[str, Callable[[], Group]] = {
+    "many rows": lambda: gradient(8192, 16, 32, (16, 16)),
+    "many columns": lambda: gradient(16, 8192, 32, (16, 16)),
+    "many taps": lambda: gradient(512, 512, 32, (8, 8), (3, 3), 2),
+    "doubles": lambda: gradient(512, 512, 32, (16, 16), dtype=DType.F64),
+}
+
+
+@pytest.mark.parametrize("size", LARGE)
+def test_local_arrays_fit_in_the_stack_of_a_thread(size: str) -> None:
+    found = lowered(LARGE[size](), AVX512)
+    assert found is not None
+    taken = [
+        sum(
+            size_hint(one.buffer.size) * one.buffer.dtype.nbytes
+            for one in statements(launch.kernel.body)
+            if isinstance(one, Allocate)
+        )
+        for launch in found.launches
+    ]
+    assert 0 < max(taken) <= streamed_choice.LOCAL
 
 
 def test_where_it_pays() -> None:

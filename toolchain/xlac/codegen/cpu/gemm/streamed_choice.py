@@ -15,11 +15,12 @@ from math import prod
 from xlac.codegen.core import summation
 from xlac.codegen.core.contraction.contraction import Axis, Contraction
 from xlac.codegen.core.contraction.packing import TURNED
-from xlac.codegen.core.contraction.partial_tiles import PRODUCTS, WHOLE
+from xlac.codegen.core.contraction.partial_tiles import FEW, PRODUCTS, WHOLE
 from xlac.codegen.core.contraction.tiling import RegisterTile, even_split, unroll
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.core.operands import OperandView
+from xlac.codegen.core.run_copy import row_length
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS, PIECE_FLOPS
 from xlac.codegen.cpu.gemm.register_transpose import dense
@@ -33,6 +34,7 @@ from xlac_sdk.target import Target
 
 ROWS, COLUMNS = 8, 8  # of a result from which copies of both operands are worth their time
 SUMS = 1 << 16  # sums of a piece that wait in memory, at most
+LOCAL = 3 << 19  # bytes of a piece's local arrays, at most: three quarters of a thread's stack
 UNROLL = 2
 
 
@@ -159,22 +161,45 @@ def chosen(
     pieces = -(-found.count * tiles * panels * each // SUMS)
     if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
         pieces = max(pieces, -(-2 * target.threads // outer))
-    runs = even_split(found.count, max(1, found.count // pieces))
-    pieces = -(-pieces // runs.count)
-    down = even_split(tiles, max(1, tiles // pieces))
-    across = even_split(panels, max(1, panels * down.count // pieces))
+    most = found.count * tiles * panels
+    while True:
+        runs = even_split(found.count, max(1, found.count // pieces))
+        others = -(-pieces // runs.count)
+        down = even_split(tiles, max(1, tiles // others))
+        across = even_split(panels, max(1, panels * down.count // others))
+        piece = runs.step, down.step, across.step
+        if pieces >= most or local_bytes(c, tile, *piece, found.run, target) <= LOCAL:
+            break
+        pieces += max(1, pieces // 4)
     items = outer * runs.count * down.count * across.count
     parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
     grain = min(max(1, PIECE_FLOPS * items // max(1, c.flops)), max(1, items // 2))
     return StreamedGemmSchedule(
         tile,
-        runs.step,
-        down.step,
-        across.step,
+        *piece,
         _unroll(block(c)),
         Threads(int(parallel), grain),
         can_transpose(c, found, tile, after, target),
     )
+
+
+def local_bytes(
+    c: Contraction,
+    tile: RegisterTile,
+    runs: int,
+    row_tiles: int,
+    panels: int,
+    run: int,
+    target: Target,
+) -> int:
+    """The bytes of a piece's local arrays: copies of a block of both operands, and sums, of which
+    there are three each where there are many blocks. A run of the operand has `run` elements.
+    """
+    rows, columns, steps = row_tiles * tile.rows[1], panels * tile.width, block(c)
+    left = row_length((runs - 1) * min(rows, run) + rows, c.accumulate, target)
+    copies = steps * (left + row_length(columns, c.accumulate, target))
+    sums = 3 if -(-size_hint(c.depth) // steps) > FEW else 1
+    return (copies + sums * runs * rows * columns) * c.accumulate.nbytes
 
 
 @cache
@@ -231,9 +256,10 @@ def check(
             raise Misfit((name,), f"there are {most}")
     if schedule.runs > 1 and schedule.row_tiles < tiles:
         raise Misfit(("row_tiles",), f"a piece of several runs has all {tiles} tiles of each")
-    waiting = schedule.runs * schedule.row_tiles * schedule.panels * tile.rows[1] * tile.width
-    if waiting > 2 * SUMS:
-        raise Misfit(("row_tiles",), f"{waiting:,} sums would wait in memory")
+    piece = schedule.runs, schedule.row_tiles, schedule.panels
+    taken = local_bytes(c, tile, *piece, found.run, target)
+    if taken > max(LOCAL, local_bytes(c, tile, 1, 1, 1, found.run, target)):
+        raise Misfit(("row_tiles",), f"a piece takes {taken:,} bytes of a stack")
     if block(c) % schedule.unroll:
         raise Misfit(("unroll",), f"it must divide {block(c)} steps")
     if schedule.transposed_store and not can_transpose(c, found, tile, after, target):
