@@ -22,6 +22,7 @@ from xlac_sdk.conformance.steps import cases as step_cases
 from xlac_sdk.conformance.vectors import cases as vector_cases
 from xlac_sdk.conformance.weak import cases as weak_cases
 from xlac_sdk.dtypes import Array, DType
+from xlac_sdk.host.calls.in_flight import begin, overlaps
 from xlac_sdk.interpreter.programs import Interpreter
 from xlac_sdk.programs.sizes import of_call
 from xlac_sdk.source import UnsupportedError
@@ -134,6 +135,8 @@ def check(case: ConformanceCase, backend: Backend, target: Target) -> list[Outco
         got = _run(executable, case)
         if case.calls == 1 and not case.program.state_bytes:
             _threads(executable, case, got)
+            if overlaps(executable):
+                _in_flight(executable, case, got)
     except UnsupportedError as error:
         return [Outcome(case.group, case.name, "unsupported", str(error))]
     except Exception as error:  # any exception of a backend is a failure, not the end of the run
@@ -150,15 +153,39 @@ def check(case: ConformanceCase, backend: Backend, target: Target) -> list[Outco
 
 
 def _run(executable: Executable, case: ConformanceCase) -> dict[str, Array]:
-    sizes = of_call(case.program, case.inputs)
-    shapes = {s: s.extents(sizes) for s in case.program.outputs}
-    outputs = {
-        s.name: np.full(prod(n) * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(n)
-        for s, n in shapes.items()
-    }
+    outputs = _poisoned(case)
     for _ in range(case.calls):
         executable.run(case.inputs, outputs)
     return outputs
+
+
+def _poisoned(case: ConformanceCase) -> dict[str, Array]:
+    """Arrays for the outputs of a case."""
+    sizes = of_call(case.program, case.inputs)
+    shapes = {s: s.extents(sizes) for s in case.program.outputs}
+    return {
+        s.name: np.full(prod(n) * s.dtype.nbytes, 0xA5, np.uint8).view(s.dtype.numpy).reshape(n)
+        for s, n in shapes.items()
+    }
+
+
+def _in_flight(executable: Executable, case: ConformanceCase, want: Mapping[str, Array]) -> None:
+    """A call in parts must give the results of a whole one, after one that ended before it
+    started; inputs are sent, and outputs waited for, the last first.
+    """
+    begin(executable).end()
+    outputs = _poisoned(case)
+    call = begin(executable)
+    try:
+        for slot in reversed(case.program.inputs):
+            call.send(slot.name, case.inputs[slot.name])
+        call.start(outputs)
+        for name in reversed(outputs):
+            call.wait(name)
+            if outputs[name].tobytes() != want[name].tobytes():
+                raise AssertionError(f"a call in flight gives another {name} than one that is run")
+    finally:
+        call.end()
 
 
 def _threads(executable: Executable, case: ConformanceCase, want: Mapping[str, Array]) -> None:

@@ -28,15 +28,15 @@ class StageThreads:
         self._process = 0
         self._threads: list[ThreadPoolExecutor] = []
 
-    def submit(self, work: Sequence[Callable[[], None]]) -> list[Future[None]]:
-        """Starts a function in each thread, in the caller's context: its time-out holds there."""
+    def submit(self, work: Sequence[Callable[[], None]], begun: list[Future[None]]) -> None:
+        """Starts a function in each thread, in the caller's context: its time-out holds there.
+        What has begun is in `begun`, also after an error.
+        """
         if self._process != os.getpid():  # a process that was forked has no threads
             self._process = os.getpid()
             self._threads = [ThreadPoolExecutor(1, "xlac-stage") for _ in range(self._count)]
-        return [
-            thread.submit(copy_context().run, one)
-            for thread, one in zip(self._threads, work, strict=True)
-        ]
+        for thread, one in zip(self._threads, work, strict=True):
+            begun.append(thread.submit(copy_context().run, one))
 
 
 class StagePerformer:
@@ -76,7 +76,7 @@ class _OrderedCall:
             for number in sorted(self._locks):
                 self._calls[number] = begin(self._of.stages[number])
             if others:
-                running = self._of.threads.submit([self._thread(steps) for steps in others])
+                self._of.threads.submit([self._thread(steps) for steps in others], running)
             self._perform(first)
         except BaseException as error:
             self._fail(FIRST, error)
