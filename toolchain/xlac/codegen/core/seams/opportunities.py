@@ -18,7 +18,7 @@ from xlac_sdk.kernel_ir.kernel import (
     statements,
 )
 from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
-from xlac_sdk.kernel_ir.sharing import roots, walk
+from xlac_sdk.kernel_ir.sharing import operands, roots, walk
 
 P = Primitive
 _CONDITIONS = frozenset({P.LT, P.LE, P.EQ, P.NE, P.AND, P.OR, P.NOT})
@@ -30,37 +30,43 @@ def has_seams(body: Sequence[Stmt]) -> bool:
     """Whether a comparison of indices decides which elements a block reads: in a select, or as a
     clamp of an address.
     """
+    exprs = _each(body)
+    applied = [one for one in exprs if type(one) is Apply]
+    if not CLAMPS.isdisjoint(one.primitive for one in applied) and any(
+        type(one) is Load and is_clamped(one.index) for one in exprs
+    ):
+        return True
+    selects = [one for one in applied if one.primitive is P.SELECT]
+    if not selects:
+        return False
     conditions = set[str]()  # names of integer comparisons
     for stmt in statements(body):
-        exprs = walk(roots(stmt))
-        applied = {one.primitive for one in exprs if type(one) is Apply}
-        if not applied.isdisjoint(CLAMPS) and any(
-            type(one) is Load and is_clamped(one.index) for one in exprs
-        ):
-            return True
-        if P.SELECT in applied and any(
-            _compares(one.operands[0], conditions)
-            for one in exprs
-            if type(one) is Apply and one.primitive is P.SELECT
-        ):
-            return True
         match stmt:
             case Let(var=Var(name=name, dtype=DType.BOOL), value=value) if _compares(
                 value, conditions
             ):
                 conditions.add(name)
-    return False
+    return any(_compares(one.operands[0], conditions) for one in selects)
 
 
 def has_gathers(body: Sequence[Stmt]) -> bool:
     """Whether a block has gathers or scatters."""
+    if any(type(stmt) is Store and _strided(stmt.index) for stmt in statements(body)):
+        return True
+    return any(type(one) is Load and _strided(one.index) for one in _each(body))
+
+
+def _each(body: Sequence[Stmt]) -> list[Expr]:
+    """Every distinct expression of a block, in no particular order."""
+    found: dict[int, Expr] = {}
     for stmt in statements(body):
-        if type(stmt) is Store and _strided(stmt.index):
-            return True
-        for one in walk(roots(stmt)):
-            if type(one) is Load and _strided(one.index):
-                return True
-    return False
+        stack = [*roots(stmt)]
+        while stack:
+            one = stack.pop()
+            if id(one) not in found:
+                found[id(one)] = one
+                stack += operands(one)
+    return [*found.values()]
 
 
 def is_clamped(index: Expr) -> bool:
