@@ -42,8 +42,7 @@ class Settings:
     bursts: int = BURSTS
     most_bursts: int = 5  # where some were disturbed
     jobs: int = 2  # contenders that prepare at once
-    timeout: float = 90.0  # seconds to prepare
-    slow_timeout: float = 240.0
+    timeout: float = 120.0  # seconds to prepare; for slow compilers' first time thrice as many
     binary: Path | None = None
     say: Callable[[str], None] = print
 
@@ -177,7 +176,7 @@ class Run:
             cold = contender.slow and not self._compiled(row, threads, name).exists()
             log = self.settings.work / "logs" / f"{row.name}.{name}.t{threads}.log"
             session = Session(contender, folder, threads, log)
-            session.prepare(self.settings.slow_timeout if cold else self.settings.timeout)
+            session.prepare(self.settings.timeout * (3 if cold else 1))
             if cold:
                 self.compiling += (time.monotonic() - begin) / self.settings.jobs
                 if not session.failure:

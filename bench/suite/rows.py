@@ -56,14 +56,16 @@ def rows() -> list[Row]:
         forms = ("jax", "torch", "stablehlo") if kind == "training" else ("onnx", "jax", "torch")
         found += [Row(name, kind, frozenset(forms), "workload") for name in names]
     for name, entry in models["models"].items():
-        kind, what = entry.get("class", "whole models"), {**entry, "common": models["common"]}
+        usual = {"common": models["common"], "opset": models["opset"]}
+        kind, what = entry.get("class", "whole models"), {**usual, **entry}
         found.append(Row(name, kind, frozenset(("onnx", "torch")), "model", what))
     for name in listed["steps"]:
         what = {"step": name}
         found.append(Row(f"train_{name}", "training", frozenset(("step",)), "step", what))
     for form, names in listed["int8"].items():
         for name in names:
-            what = {"form": form, "of": name, "model": models["models"][name]}
+            model = {"opset": models["opset"], **models["models"][name]}
+            what = {"form": form, "of": name, "model": model}
             found.append(Row(f"{name}_{form}", "int8", frozenset(("onnx",)), "int8", what))
     unknown = {row.kind for row in found} - set(CLASSES)
     assert not unknown, f"rows.yaml and models.yaml name classes that there are not: {unknown}"

@@ -38,6 +38,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5, help="processes of each contender")
     parser.add_argument("--seconds", type=float, default=0.2, help="of a burst")
     parser.add_argument("--jobs", type=int, default=2, help="contenders that prepare at once")
+    parser.add_argument(
+        "--timeout", type=float, default=120, help="seconds to prepare; slow compilers thrice"
+    )
     parser.add_argument("--make", action="store_true", help="only makes the rows' folders")
     parser.add_argument("--new", action="store_true", help="forgets what was measured here before")
     asked = parser.parse_args(argv)
@@ -58,6 +61,7 @@ def main(argv: list[str] | None = None) -> int:
         print(said)
     os.environ |= {"SUITE_KEPT": str(work / "kept" / slug(facts)), "SUITE_TMP": str(work)}
     settings = Settings(work, asked.minutes * 60, asked.rounds, asked.seconds, jobs=asked.jobs)
+    settings.timeout = asked.timeout
     settings.binary = built(place)
     counts = [n for n in map(int, asked.threads) if n <= facts["cores"]]
     place.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,6 @@ from .floats import floats
 from .whole import LISTED, build, inputs_of
 
 OLDER = 16  # opsets up to this are written by PyTorch's older exporter
-OPSET = 20
 TOLERANCE = 2e-3  # of the largest magnitude: f32 through tens of layers
 
 
@@ -44,7 +43,7 @@ def exported(name: str, folder: Path) -> None:
     model, given = build(name)
     flat = Flat(model).eval()
     names = list(inputs_of(name))
-    opset = LISTED["models"][name].get("opset", OPSET)
+    opset = LISTED["models"][name].get("opset", LISTED["opset"])
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         first = flat(*given)
     try:
