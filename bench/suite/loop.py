@@ -33,9 +33,12 @@ USUAL_COST = 20.0  # seconds of a round of a row that has not been measured yet
 
 @dataclass
 class Settings:
-    """How a run measures. `binary` is what measures the machine beside bursts (None: nothing)."""
+    """How a run measures. `kept` is where slow compilers' programs of this processor are; `binary`
+    is what measures the machine beside bursts (None: nothing).
+    """
 
     work: Path
+    kept: Path
     budget: float  # seconds
     rounds: int = 5
     seconds: float = 0.2  # of a burst
@@ -130,7 +133,7 @@ class Run:
 
     def _compiled(self, row: Row, threads: int, name: str) -> Path:
         """The mark that a slow compiler's program of a row is kept."""
-        return self.settings.work / "kept" / f"{row.name}.t{threads}.{name}.done"
+        return self.settings.kept / f"{row.name}.t{threads}.{name}.done"
 
     def _group(self, row: Row, threads: int, number: int, names: list[str]) -> None:
         """A round of a row: one process of each contender, all alive, their bursts in turn."""

@@ -59,8 +59,11 @@ def main(argv: list[str] | None = None) -> int:
     contenders, absent = installed(asked.contenders)
     for said in absent:
         print(said)
-    os.environ |= {"SUITE_KEPT": str(work / "kept" / slug(facts)), "SUITE_TMP": str(work)}
-    settings = Settings(work, asked.minutes * 60, asked.rounds, asked.seconds, jobs=asked.jobs)
+    kept = work / "kept" / slug(facts)
+    os.environ |= {"SUITE_KEPT": str(kept), "SUITE_TMP": str(work)}
+    settings = Settings(
+        work, kept, asked.minutes * 60, asked.rounds, asked.seconds, jobs=asked.jobs
+    )
     settings.timeout = asked.timeout
     settings.binary = built(place)
     counts = [n for n in map(int, asked.threads) if n <= facts["cores"]]

@@ -61,7 +61,7 @@ def run(
     said: list[str] = []
     given = {"budget": 600.0, "rounds": 1, "seconds": 0.002, "say": said.append} | settings
     samples = Samples(work / "samples.jsonl")
-    one = Run([ROW], [1], contenders, samples, Settings(work, **given), lambda _: folder)
+    one = Run([ROW], [1], contenders, samples, Settings(work, work, **given), lambda _: folder)
     one.measure()
     return one, said
 
