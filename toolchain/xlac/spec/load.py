@@ -132,13 +132,13 @@ def _load(
     scope.values.update(
         {name: None for section, name in report.broken if section in ("inputs", "state")}
     )
-    inputs = declare_inputs(merged, scope, report)
+    inputs = declare_inputs(merged, context, scope)
     check_count(merged, constants, report)
     elaborate(context, scope, merged.graph)
     check_unused(context)
     check_outputs(merged, context)
     outputs = read_outputs(merged, context, scope)
-    state = read_state(merged, context, scope, outputs)
+    state = read_state(merged, context, scope, inputs, outputs)
     extents = read_extents(merged, outputs, report)
     training = None
     if merged.train is not None:

@@ -37,6 +37,9 @@ class StateSpec(Strict):
 
     type: TypeText = Field(description="its type")
     next: Expression = Field(description="its value after a call")
+    init: Expression = Field(
+        default=0, description="its value before the first call, an expression over the inputs"
+    )
     doc: str = ""
 
 
