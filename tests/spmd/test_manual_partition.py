@@ -20,9 +20,9 @@ from xlac.ops.collective.group import Collective
 from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.control.control import Cond, Scan
 from xlac.ops.tensor.leaf import param
+from xlac.ops.walks import every_node
 from xlac.ranks.program import RankProgram, rank_program
 from xlac.spmd.cost import NetworkLink, RankDevice
-from xlac.spmd.merge_sums import every_node
 from xlac.spmd.mesh import Mesh, assembled, distributed
 from xlac.spmd.model import collectives, mesh_of, of_rank
 from xlac.spmd.partition import Partitioned

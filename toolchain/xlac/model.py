@@ -31,10 +31,13 @@ def chosen_precision(precision: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SaidSharding:
-    """How a parameter is divided among ranks, and where that is said."""
+    """How a parameter is divided among ranks, and where that is said. Along the mesh axes `partial`
+    ranks hold summands of it.
+    """
 
     axes: tuple[tuple[str, ...], ...]  # the mesh axes of each axis
     span: Span | None = None
+    partial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from xlac.autodiff.checkpoints import checkpointed_scan
 from xlac.autodiff.custom import custom_jvp
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.expressions import expression
-from xlac.autodiff.linearity import operand_names
 from xlac.autodiff.origins import with_node_origin, with_origin
 from xlac.autodiff.reverse import pull_back
 from xlac.ir.composite import Composite
@@ -25,6 +24,7 @@ from xlac.ops.control.control import Pick
 from xlac.ops.control.custom_gradient import CustomGradient
 from xlac.ops.control.custom_op import CustomOp
 from xlac.ops.control.effect import CustomCall
+from xlac.ops.values import operand_names
 
 Tangents = tuple[Node | None, ...]
 

@@ -12,6 +12,7 @@ from xlac.ops.control.control import Call, Cond, Pick, Scan
 from xlac.ops.scalar.arithmetic import Div
 from xlac.ops.tensor.create import Filled, ZerosLike
 from xlac.ops.tensor.leaf import Const
+from xlac.ops.values import operand_names
 from xlac.ops.walks import dependents
 
 VIEWS = ("broadcast", "reshape", "transpose", "cast")
@@ -86,14 +87,3 @@ def _in_scan(body: Graph, count: int, linear: Sequence[bool]) -> bool:
 
 def _marked(nodes: Sequence[Node], marks: Sequence[bool]) -> list[Node]:
     return [node for node, on in zip(nodes, marks, strict=True) if on]
-
-
-def operand_names(node: Node) -> list[str]:
-    """The name of the operand that each input is, without `?` (optional) and `*` (repeated)."""
-    operands = node.op.operands
-    star = next((n for n, name in enumerate(operands) if name.startswith("*")), None)
-    if star is None:
-        return [name.rstrip("?") for name in operands[: len(node.inputs)]]
-    before, after = operands[:star], operands[star + 1 :]
-    count = len(node.inputs) - len(before) - len(after)
-    return [*before, *[operands[star][1:]] * count, *after]

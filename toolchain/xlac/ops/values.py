@@ -215,3 +215,14 @@ def floating(x: Node) -> Node:
 def compute(x: Node) -> Node:
     """Half precision converted to f32, in which composites compute before they round once."""
     return cast(x, x.type.dtype.compute)
+
+
+def operand_names(node: Node) -> list[str]:
+    """The name of the operand that each input is, without `?` (optional) and `*` (repeated)."""
+    operands = node.op.operands
+    star = next((n for n, name in enumerate(operands) if name.startswith("*")), None)
+    if star is None:
+        return [name.rstrip("?") for name in operands[: len(node.inputs)]]
+    before, after = operands[:star], operands[star + 1 :]
+    count = len(node.inputs) - len(before) - len(after)
+    return [*before, *[operands[star][1:]] * count, *after]

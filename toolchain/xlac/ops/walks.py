@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.types import Type
@@ -37,3 +37,11 @@ def closed(name: str, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
 def fresh(types: Iterable[Type], prefix: str = "x") -> list[Node]:
     """New parameters."""
     return [param(f"{prefix}{n}", t.dtype, t.shape) for n, t in enumerate(types)]
+
+
+def every_node(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph, and of the bodies inside it."""
+    for node in graph.nodes():
+        yield node
+        for body in node.op.bodies():
+            yield from every_node(body)

@@ -11,7 +11,7 @@ from xlac.ir.types import Type
 from xlac.model import Model, SaidPipeline
 from xlac.ops.collective.group import Collective
 from xlac.ops.tensor.leaf import Param, param
-from xlac.ops.walks import substituted
+from xlac.ops.walks import every_node, substituted
 from xlac.passes.cse import merge
 from xlac.passes.rewrite.trace import Trace
 from xlac.pipelining.balance import stages_of
@@ -19,7 +19,6 @@ from xlac.pipelining.phases import holders, phases_of
 from xlac.pipelining.plan import PhasePlan
 from xlac.pipelining.schedule import Task
 from xlac.pipelining.sums import sums_at_home
-from xlac.spmd.merge_sums import every_node
 from xlac.spmd.mesh import Mesh
 from xlac.spmd.model import of_rank
 from xlac.spmd.partition import Partitioned

@@ -15,6 +15,7 @@ from xlac.spmd.model import in_stages, of_rank
 from xlac.spmd.partition import Partitioned
 from xlac.spmd.search import MeshPlan, PlanSearch, too_large
 from xlac.spmd.step_time import StepTime, times_in_turn
+from xlac.spmd.sums.states import partial_states, with_partial_states
 from xlac_sdk.backend import Backend
 
 
@@ -38,17 +39,29 @@ class StepPrediction:
             return StepTime(busy, story.order.seconds - busy, 0.0), held
         times: dict[str, StepTime] = {}
         kept = 0
+        models = self.summing(model, mesh)
         for kind in dict.fromkeys(self.step.micro):
-            own = replace(self.step.models[kind], ranks=said)
-            one = made if kind == self.step.micro[-1] else of_rank(own, mesh, 0, target)[1]
+            own = models[kind]
+            known = kind == self.step.micro[-1] and own.ranks == said
+            one = made if known else of_rank(own, mesh, 0, target)[1]
             times[kind], kept = self.search.timed(own, mesh, one)
         return times_in_turn(times[kind] for kind in self.step.micro), kept
+
+    def summing(self, model: Model, mesh: Mesh) -> dict[str, Model]:
+        """The models of a step with the sections of `model`, and sums over micro-batches that ranks
+        add up for themselves.
+        """
+        assert model.ranks is not None
+        models = {n: replace(one, ranks=model.ranks) for n, one in self.step.models.items()}
+        before = {kind: models[kind] for kind in self.step.micro[:-1]}
+        states = partial_states(before, mesh, 0, self.search.target)
+        section = with_partial_states(model.ranks, states) if states else model.ranks
+        return {name: replace(one, ranks=section) for name, one in models.items()}
 
     def story(self, model: Model, mesh: Mesh) -> PipelineStory:
         """The pipeline of a model with its sections `mesh`, `shard` and `pipeline`."""
         assert model.ranks is not None and model.ranks.pipeline is not None
-        models = {n: replace(one, ranks=model.ranks) for n, one in self.step.models.items()}
-        step = replace(self.step, models=models)
+        step = replace(self.step, models=self.summing(model, mesh))
         said, search = model.ranks.pipeline, self.search
         return PipelineStory.of(step, said, mesh, search.target, search.rates)
 

@@ -11,16 +11,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from xlac.ir.dims import Dim, size_hint
 from xlac.ir.graph import Graph, Node, pick, walk, zeros
 from xlac.ops import build
-from xlac.ops.collective.group import Collective
+from xlac.ops.collective.group import Collective, MeshAxes
 from xlac.ops.collective.sums import AllReduce
 from xlac.ops.control.control import Call, Cond, Scan, While
 from xlac.ops.scalar.arithmetic import Add
-from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
+from xlac.spmd.cost import NetworkLink
 from xlac.spmd.mesh import AxisNames, Sharding
 from xlac.spmd.reshard import Local, Resharder, describe
 from xlac.spmd.rules.indexing import is_zeros
+from xlac.spmd.run_time import TURNS
+from xlac.spmd.same_ways import axes_of, differing
+from xlac.spmd.sums.move import SumFlow, carried_sums, move_sums, of_first_rank
+from xlac_sdk.source import VerifyError
 
 Hints = tuple[Sharding, ...]
 """How the operands of a node are divided, as far as it is known."""
@@ -34,6 +39,8 @@ class LocalBody:
     takes: tuple[Sharding, ...]
     gives: tuple[Local, ...]
     reasons: Mapping[Node, str]
+    mesh: MeshAxes
+    link: NetworkLink
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +87,7 @@ def divided_control(
         case Cond(branches=branches) if branches:
             return _cond(node.op, takes, gives, divide)
         case Call(body=Graph() as body):
-            made = divide(body, BodyRequest(takes, gives))
+            made = _with_sums_moved(divide(body, BodyRequest(takes, gives)))
             op = replace(node.op, body=made.graph)
             return DividedControl(op, made.takes, made.gives, made.reasons)
     return None
@@ -98,10 +105,10 @@ def _scan(op: Scan, takes: Hints, gives: Hints, divide: Divide) -> DividedContro
         links=tuple((n, n) for n in range(count)),
     )
     made = divide(op.body, asked)
-    body, sums = _summed_later(made, count)
+    made, sums = _summed_later(made, count, op.length)
     shifted = tuple(((), *s) for s in made.takes[count:end])
     return DividedControl(
-        replace(op, body=body),
+        replace(op, body=made.graph),
         (*made.takes[:count], *shifted, *made.takes[end:]),
         (*made.gives[:count], *map(_stacked, made.gives[count:])),
         made.reasons,
@@ -121,11 +128,12 @@ def _while(op: While, takes: Hints, gives: Hints, divide: Divide) -> DividedCont
     added = _added(op.body, len(takes))
     asked = BodyRequest(_without(takes, added), _without(gives, added), links=links)
     made = divide(op.body, asked)
-    test = divide(op.cond, BodyRequest(made.takes, fixed=True))
+    test = _with_sums_moved(divide(op.cond, BodyRequest(made.takes, fixed=True)))
     there = set(walk(test.graph.outputs.values()))
     read = {n for n, param in enumerate(test.graph.inputs) if param in there}
-    body, sums = _summed_later(made, len(takes), read)
-    new = replace(op, cond=test.graph, body=body, alike=op.alike or _exchange((test.graph, body)))
+    made, sums = _summed_later(made, len(takes), TURNS, read)
+    bodies = (test.graph, made.graph)
+    new = replace(op, cond=bodies[0], body=bodies[1], alike=op.alike or _exchange(bodies))
     reasons = {**test.reasons, **made.reasons}
     return DividedControl(new, made.takes, made.gives, reasons, sums)
 
@@ -136,7 +144,7 @@ def _cond(op: Cond, takes: Hints, gives: Hints, divide: Divide) -> DividedContro
     first = divide(op.branches[0], asked)
     wanted = tuple(value.sharding for value in first.gives)
     others = [divide(b, replace(asked, wanted=wanted)) for b in op.branches[1:]]
-    made = [first, *others]
+    made = [_with_sums_moved(one) for one in (first, *others)]
     results = tuple(
         replace(same[0], dirty=frozenset().union(*(value.dirty for value in same)))
         for same in zip(*(one.gives for one in made), strict=True)
@@ -175,40 +183,32 @@ def _added(body: Graph, carries: int) -> set[int]:
     }
 
 
+def _with_sums_moved(made: LocalBody) -> LocalBody:
+    """A body whose sums over ranks are where they take the least time."""
+    return _summed_later(made, 0, 1)[0]
+
+
 def _summed_later(
-    made: LocalBody, carries: int, read: frozenset[int] | set[int] = frozenset()
-) -> tuple[Graph, dict[int, AxisNames]]:
-    """The body with parts of sums in place of sums over ranks that it only adds to carried values,
-    but those that are `read` elsewhere; and over which axes these are.
+    made: LocalBody, carries: int, turns: Dim, read: frozenset[int] | set[int] = frozenset()
+) -> tuple[LocalBody, dict[int, AxisNames]]:
+    """The body with its sums over ranks where so many turns take the least time; carried values are
+    summands of each rank from one turn to the next, but those that are `read` elsewhere; and over
+    which axes these are to be summed.
     """
-    body = made.graph
-    names, outputs = list(body.outputs), list(body.outputs.values())
-    sums: dict[int, AxisNames] = {}
-    for number in sorted(_added(body, carries) - read):
-        param, node = body.inputs[number], outputs[number]
-        first = node.inputs[0] is param
-        found = _parts(node.inputs[int(first)])
-        if found is not None:
-            sums[number], part = found
-            outputs[number] = node.with_inputs((param, part) if first else (part, param))
-    if not sums:
-        return body, {}
-    return Graph(body.name, body.inputs, dict(zip(names, outputs, strict=True))), sums
-
-
-def _parts(node: Node) -> tuple[AxisNames, Node] | None:
-    """What a value is the sum over ranks of, and along which axes; None where it is none."""
-    op = node.op
-    if isinstance(op, AllReduce) and op.combine == "add":
-        return op.axes, node.inputs[0]
-    if isinstance(op, Reshape | Transpose | Slice | Broadcast):
-        found = _parts(node.inputs[0])
-        return None if found is None else (found[0], node.with_inputs((found[1],)))
-    if isinstance(op, Add):
-        one, other = map(_parts, node.inputs)
-        if one is not None and other is not None and one[0] == other[0]:
-            return one[0], node.with_inputs((one[1], other[1]))
-    return None
+    body, names = made.graph, list(made.graph.outputs)
+    given = {node: axes_of(s) for node, s in zip(body.inputs, made.takes, strict=True)}
+    try:
+        differs = differing(body, given)
+    except VerifyError:  # ranks may take different ways, which is reported of the whole graph
+        return made, {}
+    links = {body.inputs[n]: names[n] for n in range(carries) if n not in read}
+    found = carried_sums(body, differs, links, size_hint(turns), made.link)
+    carried = {node: AllReduce(made.mesh, axes) for node, axes in found.items()}
+    kept = {links[node]: op for node, op in carried.items()}
+    flow = SumFlow(body, differs, kept, carried, made.link)
+    graph, reasons = move_sums(flow, made.reasons, made.mesh)
+    sums = {n: found[node] for n, node in enumerate(body.inputs[:carries]) if node in found}
+    return replace(made, graph=graph, reasons=reasons), sums
 
 
 def results_of(
@@ -219,16 +219,21 @@ def results_of(
     resharder: Resharder,
 ) -> list[Local]:
     """The results of `node` for one rank, given what it has of the operands. Sums that were left to
-    be done after a loop are done here, of what the loop adds to zeros.
+    be done after a loop are done here: of what a loop adds to zeros, and its first value after it;
+    or, where that value is scaled, too, of what the first rank begins with it.
     """
     what = describe(node.origin, node.op.mnemonic)
     begun = {n for n in divided.sums if not is_zeros(node.inputs[n])}
+    added = _added(divided.op.bodies()[-1], len(divided.operands)) & begun
     parts = []
     for number, (value, sharding) in enumerate(zip(operands, divided.operands, strict=True)):
-        if number in begun:
+        if number in added:
             parts.append(zeros(divided.op.bodies()[-1].inputs[number].type))
-        else:
-            parts.append(resharder.to(value, sharding, f"{what} needs its operand so").node)
+            continue
+        own = resharder.to(value, sharding, f"{what} needs its operand so").node
+        if number in begun:
+            own = of_first_rank(own, resharder.mesh.axes, divided.sums[number])
+        parts.append(own)
     local = Node.of(divided.op, *parts, origin=node.origin)
     found = []
     for number, like in enumerate(divided.results):
@@ -238,7 +243,7 @@ def results_of(
             axes = divided.sums[number]
             along = f"{what} adds up parts along {', '.join(axes)}"
             value = resharder.total(value, axes, "add", wanted[number], along)
-        if number in begun:
+        if number in added:
             first = resharder.to(operands[number], value.sharding, f"{what} begins with it")
             value = replace(value, node=build.add(first.node, value.node))
         found.append(value)

@@ -12,7 +12,7 @@ from xlac.ops.collective.ranks import AxisIndex, Varying
 from xlac.ops.control.control import Cond, Pick, While
 from xlac.spmd.mesh import Mesh, Sharding
 from xlac.spmd.reshard import Local, Resharder, describe
-from xlac.spmd.same_ways import check_ways
+from xlac.spmd.same_ways import Axes, check_ways
 from xlac_sdk.source import Diagnostic, SourceError, UnsupportedError, VerifyError
 
 SAID = "in the model"
@@ -55,12 +55,14 @@ def check_outside(graph: Graph) -> None:
                 check_outside(body)
 
 
-def check_manual_ways(whole: Graph, own: Graph, shardings: Mapping[str, Sharding]) -> None:
+def check_manual_ways(
+    whole: Graph, own: Graph, shardings: Mapping[str, Sharding]
+) -> dict[Node, list[Axes]]:
     """`check_ways` for the graph of a rank. Raises UnsupportedError where the whole graph computes
     by hand, so that a user decides who takes which way, and VerifyError where only xlac does.
     """
     try:
-        check_ways(own, shardings)
+        return check_ways(own, shardings)
     except VerifyError as error:
         node = next(computations(whole), None)
         if node is None:

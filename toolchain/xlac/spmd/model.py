@@ -18,14 +18,14 @@ from xlac.ops.control.control import Scan, While
 from xlac.ops.nn.attention import Attention
 from xlac.ops.tensor.leaf import Param, param
 from xlac.ops.tensor.reorder import Roll
+from xlac.ops.walks import every_node
 from xlac.passes.expand import ExpandPass
 from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.weights import Weights
 from xlac.spmd.cost import seconds
 from xlac.spmd.manual import check_computations, check_outside, computations
-from xlac.spmd.merge_sums import every_node
-from xlac.spmd.mesh import Mesh, Sharding, part_of
+from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_of
 from xlac.spmd.partition import Partitioned, partitioned
 from xlac.spmd.run_time import Rates, computing
 from xlac.spmd.sequence.ring import with_rings
@@ -99,11 +99,11 @@ def of_rank(
     given = said | _data(model, graph, mesh, said)
     _check_nodes(graph, mesh)
     check_computations(graph, mesh)
-    links = tuple(model.state.items())
-    partition = partitioned(graph, mesh, given, links)
+    links, sums = tuple(model.state.items()), _partial(model)
+    partition = partitioned(graph, mesh, given, links, partial=sums)
     around = with_rings(whole, mesh, given, links)
     if around is not whole:
-        other = partitioned(expanded(around, target), mesh, given, links)
+        other = partitioned(expanded(around, target), mesh, given, links, partial=sums)
         partition = min(partition, other, key=_predicted)
     # a mesh on which the model computes by hand may have axes that divide nothing
     if not idle_axes and not any(computations(graph)):
@@ -173,6 +173,13 @@ def _said(model: Model, mesh: Mesh) -> dict[str, Sharding]:
             _check_divides(name, params[name].type, said.axes, mesh, said.span)
             shardings[name] = said.axes
     return shardings
+
+
+def _partial(model: Model) -> dict[str, AxisNames]:
+    """The states of which ranks hold summands, and along which axes of the mesh."""
+    said = model.ranks.params if model.ranks is not None else {}
+    state = {param(n).name for n in model.graph.inputs if param(n).kind == "state"}
+    return {name: one.partial for name, one in said.items() if one.partial and name in state}
 
 
 def _data(

@@ -21,20 +21,34 @@ Axes = frozenset[str]
 NONE: Axes = frozenset()
 
 
-def check_ways(graph: Graph, shardings: Mapping[str, Sharding]) -> None:
-    """Raises VerifyError for a loop or a branch with a collective inside over ranks that may take
-    different ways. `shardings` says by name how parameters are divided.
+def check_ways(graph: Graph, shardings: Mapping[str, Sharding]) -> dict[Node, list[Axes]]:
+    """Along which axes each result of every node differs. Raises VerifyError for a loop or a branch
+    with a collective inside over ranks that may take different ways. `shardings` says by name how
+    parameters are divided.
     """
     given = {
-        n: frozenset(name for names in shardings.get(n.op.name, ()) for name in names)
+        n: axes_of(shardings.get(n.op.name, ()))
         for n in (*graph.inputs, *graph.nodes())
         if isinstance(n.op, Param)
     }
-    _differing(graph, given)
+    return differing(graph, given)
 
 
-def _differing(graph: Graph, given: Mapping[Node, Axes]) -> list[Axes]:
+def axes_of(sharding: Sharding) -> Axes:
+    """The axes of the mesh that divide a value."""
+    return frozenset(name for names in sharding for name in names)
+
+
+def _of_outputs(graph: Graph, given: Mapping[Node, Axes]) -> list[Axes]:
     """Along which axes each output of a graph differs, where its parameters do as given."""
+    differs = differing(graph, given)
+    return [differs[node][0] for node in graph.outputs.values()]
+
+
+def differing(graph: Graph, given: Mapping[Node, Axes]) -> dict[Node, list[Axes]]:
+    """Along which axes each result of every node differs, where parameters do as given. Raises
+    VerifyError as `check_ways`.
+    """
     differs: dict[Node, list[Axes]] = {}
     for node in (*graph.inputs, *graph.nodes()):
         if node in differs:
@@ -50,7 +64,7 @@ def _differing(graph: Graph, given: Mapping[Node, Axes]) -> list[Axes]:
         else:
             joint = NONE.union(*own)
             differs[node] = [_of(node, joint)] * len(node.results)
-    return [differs[node][0] for node in graph.outputs.values()]
+    return differs
 
 
 def _of(node: Node, joint: Axes) -> Axes:
@@ -69,16 +83,16 @@ def _of_control(node: Node, own: Sequence[Axes]) -> list[Axes]:
             return _settled(body, own, count)
         case While(cond=Graph() as cond, body=Graph() as body):
             found = _settled(body, own, len(own))
-            (decides,) = _differing(cond, dict(zip(cond.inputs, found, strict=True)))
+            (decides,) = _of_outputs(cond, dict(zip(cond.inputs, found, strict=True)))
             _check(node, decides, (cond, body))
             return [one | decides for one in found]
         case Cond(branches=branches):
             decides, given = own[0], own[1:]
             _check(node, decides, branches)
-            every = [_differing(b, dict(zip(b.inputs, given, strict=True))) for b in branches]
+            every = [_of_outputs(b, dict(zip(b.inputs, given, strict=True))) for b in branches]
             return [decides.union(*one) for one in zip(*every, strict=True)]
         case Call(body=Graph() as body):
-            return _differing(body, dict(zip(body.inputs, own, strict=True)))
+            return _of_outputs(body, dict(zip(body.inputs, own, strict=True)))
     return [NONE.union(*own)] * len(node.results)
 
 
@@ -86,7 +100,7 @@ def _settled(body: Graph, own: Sequence[Axes], carries: int) -> list[Axes]:
     """The same for a loop, whose carried values differ as those of its last step."""
     now = list(own)
     while True:
-        found = _differing(body, dict(zip(body.inputs, now, strict=True)))
+        found = _of_outputs(body, dict(zip(body.inputs, now, strict=True)))
         next_ = [a | b for a, b in zip(now[:carries], found[:carries], strict=True)]
         if next_ == now[:carries]:
             return [*next_, *found[carries:]]

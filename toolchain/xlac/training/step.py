@@ -1,7 +1,6 @@
 """The graphs of training: an optimizer step, an evaluation and the model itself, over one state.
 
-Every state tensor is a parameter of kind "state", listed in every graph in the same order, so that
-all programs lay the state out alike.
+Every state tensor is a parameter of kind "state"; all graphs list them in the same order.
 """
 
 from __future__ import annotations
@@ -67,9 +66,8 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class TrainingGraphs:
-    """The models of training. Where a step has several micro-batches, `step` takes the last one and
-    `accumulate` (by entry) those before it. Of losses that learn in turn each has a pass over the
-    micro-batches, by one of `accumulate` in their order, and `step` takes the last one of the last.
+    """The models of training. Of several micro-batches `step` takes the last one and `accumulate`
+    those before it: one entry for each pass over them, of which losses that learn in turn have one.
     """
 
     step: Model
@@ -83,6 +81,7 @@ class TrainingGraphs:
     # by loss ("" if there is one), then by the state tensor that holds the base rate
     rates: Mapping[str, Mapping[str, Rate]]
     micro_batches: int = 1  # of a step
+    shard: str | None = None  # what ranks along `data` hold in parts
 
     @property
     def entries(self) -> dict[str, Model]:
@@ -154,6 +153,7 @@ class _Builder:
             tuple(losses),
             self.state.rates,
             training.accumulate,
+            training.shard,
         )
 
     def _results(

@@ -98,9 +98,11 @@ class RanksApi:
     def about(self, array: ArrayArgument) -> str:
         """How an array is divided, for a comment; "" for one that is the same on all ranks."""
         whole = self.arrays.get(array.slot.name)
-        if whole is None or not any(whole.axes):
+        if whole is None or not (any(whole.axes) or whole.partial):
             return ""
         sizes, told = dict(self.mesh), list[str]()
+        if whole.partial:
+            told.append(f"what this rank adds to the sum along {', '.join(whole.partial)}")
         for axis, (names, size) in enumerate(zip(whole.axes, whole.shape, strict=True)):
             if not names:
                 continue

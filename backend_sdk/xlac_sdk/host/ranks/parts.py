@@ -21,11 +21,13 @@ from xlac_sdk.support.hashing import blake2b
 @dataclass(frozen=True, slots=True)
 class DividedArray:
     """How an input or an output is divided among ranks: the shape of the whole, and for each of its
-    axes the mesh axes among whose ranks it is divided.
+    axes the mesh axes among whose ranks it is divided. Along the mesh axes `partial` ranks hold
+    summands of it.
     """
 
     shape: tuple[int, ...]
     axes: tuple[tuple[str, ...], ...]
+    partial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

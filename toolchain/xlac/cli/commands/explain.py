@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +118,12 @@ def _ranks(
     backend, mesh = find(choice.target), mesh_of(model.ranks, parsed(given))
     facts = backend.target_for(choice.options.request)
     network = NetworkLink.parse(link) if link else NetworkLink()
+    if graphs is not None:
+        from xlac.training.ranks.division import TrainingDivision
+
+        division = TrainingDivision.of_graphs(graphs, mesh, facts)
+        graphs = division.of_entries(graphs)
+        model = replace(division.of_entry(model), allow_kernels=model.allow_kernels)
     if in_stages(model, mesh):
         return _pipeline(model, graphs, mesh, facts, network, backend.control)
     own = rank_program(model, mesh, 0, backend, facts, wanted=choice.wanted, memory=choice.memory)

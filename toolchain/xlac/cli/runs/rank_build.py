@@ -71,9 +71,7 @@ def build_ranks(build: Build, mesh: str) -> None:
                 **options,
             )
         else:
-            lowered, parts = built_training(
-                model.name, graphs, training.shard, ranks, backend, target, **options
-            )
+            lowered, parts = built_training(model.name, graphs, ranks, backend, target, **options)
     else:
         fixed = specialized(replace(model, allow_kernels=False))
         made = built_pipeline if in_stages(fixed, ranks) else built_ranks

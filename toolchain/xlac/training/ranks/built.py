@@ -17,7 +17,7 @@ from xlac.ranks.built import arrays_of, rank_parts
 from xlac.ranks.program import RankProgram, rank_program
 from xlac.spmd.mesh import Mesh, Sharding, part_of
 from xlac.training.program import training_program
-from xlac.training.ranks.division import RankTraining, TrainingDivision
+from xlac.training.ranks.division import TrainingDivision
 from xlac.training.state import StateTensor
 from xlac.training.step import TrainingGraphs
 from xlac_sdk.backend import Backend
@@ -30,22 +30,15 @@ from xlac_sdk.target import Target
 
 
 def built_training(
-    name: str,
-    graphs: TrainingGraphs,
-    shard: str | None,
-    mesh: Mesh,
-    backend: Backend,
-    target: Target,
-    **options: Any,
+    name: str, graphs: TrainingGraphs, mesh: Mesh, backend: Backend, target: Target, **options: Any
 ) -> tuple[Lowered, RankParts]:
     """The program of rank 0, called `name`, with entries as `training_program`, and what the other
-    ranks have otherwise: each begins with its parts of the state. `shard` is that of the section
-    `train`; `options` as in `rank_program`. The sizes of the graphs must be fixed. Raises
-    UnsupportedError where entries divide an input otherwise, and as `built_ranks`.
+    ranks have otherwise: each begins with its parts of the state. `options` as in `rank_program`.
+    The sizes of the graphs must be fixed. Raises UnsupportedError where entries divide an input
+    otherwise, and as `built_ranks`.
     """
     tensors = {tensor.name: tensor for tensor in graphs.state}
-    among = RankTraining(mesh.sizes, tensors, shard)
-    division = TrainingDivision.of(graphs.step, among, mesh, 0, target)
+    division = TrainingDivision.of_graphs(graphs, mesh, target)
 
     def of_rank(rank: int) -> _RankEntries:
         return _RankEntries(division, rank, backend, target, options).of(name, graphs)
@@ -102,7 +95,8 @@ class _RankEntries:
                     raise UnsupportedError(Diagnostic("XL7812", problem, hint=hint))
         for name, tensor in tensors.items():
             axes = self.division.shardings[name]
-            found.setdefault(name, DividedArray(static(tensor.type.shape), axes))
+            sums = self.division.partial.get(name, ())
+            found.setdefault(name, DividedArray(static(tensor.type.shape), axes, sums))
         return found
 
     def _own(self, tensor: StateTensor) -> StateTensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,9 +13,13 @@ from xlac.ir.graph import Graph, apply
 from xlac.model import MeshSection, Model, SaidSharding
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
-from xlac.spmd.mesh import Mesh, Sharding
+from xlac.spmd.mesh import AxisNames, Mesh, Sharding
 from xlac.spmd.model import DATA, of_rank
+from xlac.spmd.sums.states import partial_states, with_partial_states
+from xlac.training.accumulate import ACCUMULATE
+from xlac.training.program import with_entries
 from xlac.training.state import StateTensor
+from xlac.training.step import TrainingGraphs
 from xlac_sdk.target import Target
 
 
@@ -42,20 +46,24 @@ class RankTraining:
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingDivision:
     """The sharding of each tensor of the state, and for the weights that every entry gathers, how
-    it then has them.
+    it then has them. Of the tensors `partial` ranks along some axes hold summands.
     """
 
     mesh: Mesh
     section: MeshSection
     shardings: Mapping[str, Sharding]
     gathering: Mapping[str, Sharding]
+    partial: Mapping[str, AxisNames] = field(default_factory=dict)
 
     @staticmethod
     def of(
-        step: Model, among: RankTraining, mesh: Mesh, rank: int, target: Target
+        entries: Mapping[str, Model], among: RankTraining, mesh: Mesh, rank: int, target: Target
     ) -> TrainingDivision:
-        """What a step says of its weights, and what is held in parts besides."""
-        tensors = among.tensors
+        """What a step says of its weights, what is held in parts besides, and which sums over
+        micro-batches ranks add up for themselves until the last one. `entries` are the models of
+        training by name.
+        """
+        tensors, step = among.tensors, entries["step"]
         shapes = {name: static(one.type.shape) for name, one in tensors.items()}
         asked = _asked(step, list(tensors), mesh, rank, target)
         shardings = {
@@ -71,7 +79,24 @@ class TrainingDivision:
         fixed = {name: SaidSharding(axes) for name, axes in shardings.items()}
         stages = step.ranks.pipeline if step.ranks is not None else None
         section = MeshSection(dict(mesh.axes), {**said, **fixed}, pipeline=stages)
-        return TrainingDivision(mesh, section, shardings, gathering)
+        division = TrainingDivision(mesh, section, shardings, gathering)
+        several = {n: one for n, one in entries.items() if n.startswith(ACCUMULATE)}
+        parts = {n: _usual(division.of_entry(one), mesh) for n, one in several.items()}
+        sums = partial_states(parts, mesh, rank, target)
+        section = with_partial_states(section, sums)
+        partial = {name: one.partial for name, one in sums.items()}
+        return replace(division, section=section, partial=partial)
+
+    @staticmethod
+    def of_graphs(graphs: TrainingGraphs, mesh: Mesh, target: Target) -> TrainingDivision:
+        """The division of training as its section `train` says, for rank 0."""
+        tensors = {tensor.name: tensor for tensor in graphs.state}
+        among = RankTraining(mesh.sizes, tensors, graphs.shard)
+        return TrainingDivision.of(graphs.entries, among, mesh, 0, target)
+
+    def of_entries(self, graphs: TrainingGraphs) -> TrainingGraphs:
+        """The graphs of training with the mesh and the state divided so."""
+        return with_entries(graphs, {n: self.of_entry(one) for n, one in graphs.entries.items()})
 
     def of_entry(self, model: Model) -> Model:
         """The model of an entry with the mesh and its state divided so; weights that are held in
@@ -97,10 +122,14 @@ def _asked(
     """How the state is divided by what the model says of its weights: as a step has it, for a batch
     that all ranks share.
     """
-    parts = mesh.sizes.get(DATA, 1)
-    sizes = {name: _multiple(symbol, parts) for name, symbol in step.dims.items()}
-    _, plan = of_rank(specialized(step, sizes), mesh, rank, target)
+    _, plan = of_rank(_usual(step, mesh), mesh, rank, target)
     return {name: plan.inputs[name] for name in names}
+
+
+def _usual(model: Model, mesh: Mesh) -> Model:
+    """An entry for a batch that all ranks share, of about the usual size."""
+    parts = mesh.sizes.get(DATA, 1)
+    return specialized(model, {n: _multiple(symbol, parts) for n, symbol in model.dims.items()})
 
 
 def _divided(shape: tuple[int, ...], sharding: Sharding, mesh: Mesh) -> Sharding:

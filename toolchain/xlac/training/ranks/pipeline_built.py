@@ -57,7 +57,7 @@ def built_training_pipeline(
     """
     tensors = {tensor.name: tensor for tensor in graphs.state}
     among = RankTraining(mesh.sizes, tensors, shard)
-    division = TrainingDivision.of(graphs.step, among, mesh, 0, target)
+    division = TrainingDivision.of(graphs.entries, among, mesh, 0, target)
     training = _PipelineTraining(graphs, division, said, mesh)
     slots = PipelineSlots(
         {}, {}, frozenset(batch), training.numbers, [metric.name for metric in graphs.metrics]

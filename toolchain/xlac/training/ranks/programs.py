@@ -58,7 +58,7 @@ class RankTrainingPrograms(TrainingPrograms):
         self._plans: dict[Compiled, RankProgram] = {}
         self._shapes = {name: static(one.type.shape) for name, one in among.tensors.items()}
         rank = self._ranks.rank
-        self._division = TrainingDivision.of(models["step"], among, self._mesh, rank, self._facts)
+        self._division = TrainingDivision.of(models, among, self._mesh, rank, self._facts)
         self._shardings = self._division.shardings
         self._gathered: dict[str, Array] = {}  # whole tensors, until the state changes
 
