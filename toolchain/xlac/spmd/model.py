@@ -15,7 +15,6 @@ from xlac.ops.collective.manual import ManualComputation
 from xlac.ops.collective.ranks import AxisIndex
 from xlac.ops.collective.shard import Shard, named
 from xlac.ops.control.control import Scan, While
-from xlac.ops.nn.attention import Attention
 from xlac.ops.tensor.leaf import Param, param
 from xlac.ops.tensor.reorder import Roll
 from xlac.ops.walks import every_node
@@ -28,7 +27,7 @@ from xlac.spmd.manual import check_computations, check_outside, computations
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding, part_of
 from xlac.spmd.partition import Partitioned, partitioned
 from xlac.spmd.run_time import Rates, computing
-from xlac.spmd.sequence.ring import with_rings
+from xlac.spmd.sequence.ring import KEPT, with_rings
 from xlac.spmd.step_time import step_time
 from xlac_sdk.source import Diagnostic, SourceError, Span
 from xlac_sdk.support.choices import similar
@@ -93,7 +92,7 @@ def of_rank(
     SourceError for what cannot be divided as it is said, and, unless `idle_axes`, for an axis of
     the mesh that divides nothing, other than that of the model's stages.
     """
-    whole = expanded(model.graph, target, (Attention,))
+    whole = expanded(model.graph, target, KEPT)
     graph = expanded(whole, target)
     said = _said(model, mesh)
     given = said | _data(model, graph, mesh, said)

@@ -164,7 +164,10 @@ class Resharder:
                     after = (*sharding[:axis], then, *sharding[axis + 1 :])
                     node = self.collective(part, node, reason)
                     return Local(node, shape, after, value.dirty)
-        whole = AllReduce(self.mesh.axes, names, combine)
+        ordered = tuple(
+            name for name, _ in self.mesh.axes if name in names
+        )  # so that sums are alike
+        whole = AllReduce(self.mesh.axes, ordered, combine)
         return Local(self.collective(whole, value.node, reason), shape, sharding, value.dirty)
 
 

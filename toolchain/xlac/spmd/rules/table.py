@@ -10,6 +10,8 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Elementwise
 from xlac.ops.collective.shard import Shard
 from xlac.ops.control.control import Call, Cond, Scan, While
+from xlac.ops.nn.attention import Attention
+from xlac.ops.nn.attention_derivatives import AttentionGradient, AttentionSums
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.reduction.cumulative import Cumulative
@@ -24,10 +26,13 @@ from xlac.ops.tensor.leaf import Const, Iota
 from xlac.ops.tensor.reorder import Roll
 from xlac.ops.tensor.scatter import Scatter
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
-from xlac.spmd.rules import control, indexing, sums, views
+from xlac.spmd.rules import attention, control, indexing, sums, views
 from xlac.spmd.rules.rule import ShardingRule, whole
 
 RULES: dict[type, Callable[[Node], ShardingRule]] = {
+    Attention: attention.attention,
+    AttentionGradient: attention.attention,
+    AttentionSums: attention.attention,
     Broadcast: views.broadcast,
     Concat: views.concat,
     Const: whole,

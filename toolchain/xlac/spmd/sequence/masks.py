@@ -75,13 +75,15 @@ class BlockedMask:
         nothing = build.like(0.0, self.node)
         return build.reduce(build.select(chosen, self.node, nothing), "add", (self.blocks,))
 
-    def on(self, scores: Node, hidden: float) -> Node:
-        """Scores of the next step: what is not seen is `hidden`, or something is added."""
+    def on(self, scores: Node, hidden: float) -> tuple[Node, list[Node]]:
+        """Scores of the next step: what is not seen is `hidden`, or something is added; and what is
+        seen, if the mask hides any.
+        """
         own = self.next()
         mask = build.spread(own, scores.shape, tuple(a for a in self.axes if a != OTHER))
         if own.type.dtype is DType.BOOL:
-            return build.select(mask, scores, build.like(hidden, scores))
-        return build.add(scores, build.cast(mask, scores.type.dtype))
+            return build.select(mask, scores, build.like(hidden, scores)), [mask]
+        return build.add(scores, build.cast(mask, scores.type.dtype)), []
 
 
 def block_of_keys(parts: int, step: int) -> Node:
