@@ -152,6 +152,9 @@ WIDE = {
     )
     .replace("out: {op: linear, in: e", "m: {op: layer_norm, in: e}\n  out: {op: linear, in: m")
     .replace("units=24", "units=256"),
+    "masks": MLP.replace("tanh", "relu")
+    .replace("units=24", "units=256")
+    .replace("f32[batch, 12]", "f32[batch, 256]"),
 }
 
 

@@ -12,7 +12,7 @@ from recompute_problems import HALF, layered, learning, limited, problems
 
 from xlac.recompute.limited_order import bytes_above, least_above
 from xlac.recompute.order import least_memory
-from xlac.recompute.problem import Problem, Task, usage
+from xlac.recompute.problem import Problem, StateUpdate, Task, usage
 from xlac.recompute.search import planned
 from xlac.recompute.stages import Stages
 
@@ -139,6 +139,24 @@ def test_readers_that_free_a_buffer_together_are_taken_early_together(readers: i
     order = least_above(problem, range(len(tasks)), 9 + readers)
     assert order == [0, *reversed(made), 1, 2]
     assert bytes_above(problem, order, 9 + readers) == 0
+
+
+def test_an_update_goes_before_what_reads_the_old_value_where_that_saves_memory() -> None:
+    """An activation of 8 bytes is read by a weight's update (2 bytes) and by a task that may
+    overwrite it, and that reads the old weight.
+    """
+    tasks = (
+        Task(1.0, (), (0,)),
+        Task(1.0, (0,), (1,), states=(0,), in_place=((1, 0),)),
+        Task(1.0, (1,), (2,)),
+        Task(1.0, (0,), (3,), states=(0,)),
+    )
+    updates = (StateUpdate(0, 3, 2, True),)
+    problem = Problem(tasks, 4, (8, 8, 1, 0), updates, results=frozenset({2, 3}))
+    assert max(usage(problem, range(4))) == 17
+    assert least_above(problem, range(4), 17) == [0, 1, 2, 3], "within the limit it stays last"
+    order = least_above(problem, range(4), 11)
+    assert order == [0, 3, 1, 2] and max(usage(problem, order)) == 11
 
 
 def test_a_plan_for_hundreds_of_tasks() -> None:

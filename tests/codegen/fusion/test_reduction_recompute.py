@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from loops_harness import MASKED, graph_of, param
@@ -69,6 +71,21 @@ def test_both_sums_of_the_way_back_share_a_kernel() -> None:
 def test_what_is_dear_is_kept() -> None:
     first, *_ = groups(normalized(dear=True))
     assert "sub" in large(first) or "tanh" in large(first)
+
+
+@pytest.mark.parametrize("room", [0, 64, 1 << 20])
+def test_a_mask_is_taken_from_what_is_kept_where_memory_is_scarce(room: int) -> None:
+    """The relu after a product is read by another product, and its mask by the way back of that."""
+    x, w, v = param("x", (32, 64)), param("w", (64, 128)), param("v", (128, 10))
+    y = build.maximum(build.apply("dot", x, w, contract_lhs=(1,), contract_rhs=(0,)), 0.0)
+    z = build.apply("dot", y, v, contract_lhs=(1,), contract_rhs=(0,))
+    ct = build.apply("dot", build.apply("tanh", z), v, contract_lhs=(1,), contract_rhs=(1,))
+    back = build.select(build.compare(y, "gt", 0.0), ct, 0.0)
+    target = replace(MASKED, temporary_bytes=room)
+    first, _, last = partition(graph_of(back), target, kind_taken=kind_taken).groups
+    masks = [n for n in first.outputs if n.op.mnemonic == "compare"]
+    assert len(masks) == (room != 64)
+    assert [n.op.mnemonic for n in last.nodes].count("compare") == (room == 64)
 
 
 @pytest.mark.parametrize("dear", [False, True])

@@ -8,6 +8,7 @@ operations and launches are weighed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
@@ -68,7 +69,9 @@ class ProducerFusion:
                 places = self._place_view(node, home, wants)
             else:
                 stored = bool(wants.memory) or node in self.results
-                again = self.recompute.again(node, home, wants.inline, stored)
+                again = self.recompute.again(
+                    node, home, wants.inline, stored, partial(self._in_memory, wanted)
+                )
                 for cluster in again:
                     cluster.add(node)
                 places = {home: 1.0, **again}
@@ -90,6 +93,10 @@ class ProducerFusion:
                 for i in dict.fromkeys(node.inputs):
                     if i in self.number:
                         self._want(wanted.setdefault(i, Wants()), cluster, node, i, times, ways)
+
+    def _in_memory(self, wanted: Mapping[Node, Wants], node: Node) -> bool:
+        """Whether a node of a cluster is written to memory, by what is known of its readers."""
+        return node in self.results or (node in wanted and bool(wanted[node].memory))
 
     def _want(
         self, wants: Wants, cluster: Cluster, user: Node, node: Node, times: float, ways: set[int]

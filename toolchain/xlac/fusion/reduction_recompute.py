@@ -1,21 +1,25 @@
-"""Decides whether a CPU recomputes a value of a reduction's cluster where it is read.
+"""Decides whether a CPU recomputes a value of a cluster, mostly a reduction's, where it is read.
 
 Values that a cluster computes between and after its reductions (such as a distance from the mean,
 and an activation of it) could be read from memory by others. But from the cluster's own inputs and
 its few results they are often a few operations away: then the value need not be written, and a
 kernel that reads the same inputs anyway moves no more bytes. The backward pass of a normalization
 is the usual case.
+
+Where memory is scarce (`temporary_bytes` of the target), what is one operation away from values
+that a cluster writes anyway is recomputed too, whatever the cluster: the mask of a relu.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, Label, is_pointwise, is_view
 from xlac.fusion.consumer_fusion import ConsumerFusion
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
+from xlac.ops.tensor.view import Broadcast
 
 READERS = (Kind.ELEMENTWISE, Kind.ROWS, Kind.REDUCE)
 """Kinds whose kernels stream through memory; epilogues of products compete with their operands for
@@ -33,20 +37,38 @@ class Recompute:
         self._known: dict[Node, tuple[frozenset[Node], int] | None] = {}
 
     def again(
-        self, node: Node, home: Cluster, readers: Mapping[Cluster, float], stored: bool
+        self,
+        node: Node,
+        home: Cluster,
+        readers: Mapping[Cluster, float],
+        stored: bool,
+        kept: Callable[[Node], bool],
     ) -> dict[Cluster, float]:
         """The readers of a node of a cluster that should recompute rather than read it, each with
-        how often it reads an element; `stored` says whether the node is written anyway.
+        how often it reads an element; `stored` says whether the node is written anyway, `kept`
+        which other nodes of clusters are.
         """
+        others = {c: times for c, times in readers.items() if c is not home}
+        if not stored and self._saves(node, kept) and all(n <= 1.0 for n in others.values()):
+            return others
         return {
             reader: times
-            for reader, times in readers.items()
-            if reader is not home
-            and (
-                self.prologues.computes(reader.anchor, node)
-                or (times <= 1.0 and self.pays(node, reader, stored))
-            )
+            for reader, times in others.items()
+            if self.prologues.computes(reader.anchor, node)
+            or (times <= 1.0 and self.pays(node, reader, stored))
         }
+
+    def _saves(self, node: Node, kept: Callable[[Node], bool]) -> bool:
+        """Whether memory is scarce, and a node is one operation on values that are kept anyway: the
+        mask of a relu, from what the relu gave.
+        """
+        room = self.target.temporary_bytes
+        if self.target.device != "cpu" or not 0 < room < cost.nbytes(node):
+            return False
+        if not is_pointwise(node) or cost.weight(node.op) > 1:
+            return False
+        read = [i for i in node.inputs if not _is_uniform(i)]
+        return bool(read) and all(i in self.home and kept(i) for i in read)
 
     def pays(self, node: Node, reader: Cluster, stored: bool) -> bool:
         """Whether a streaming cluster moves fewer bytes by recomputing a node of another
@@ -128,3 +150,10 @@ class Recompute:
 
     def _floats(self, node: Node) -> bool:
         return node in self.number and node not in self.home
+
+
+def _is_uniform(node: Node) -> bool:
+    """Whether a value is one number, or a tensor full of it."""
+    while isinstance(node.op, Broadcast):
+        (node,) = node.inputs
+    return cost.elements(node) == 1

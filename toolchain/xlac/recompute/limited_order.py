@@ -4,7 +4,7 @@ of it and the shorter, the better. The order with the lowest peak may hold more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xlac.recompute.order import Precedence
 from xlac.recompute.problem import Problem, usage
@@ -54,26 +54,51 @@ def _readers(problem: Problem, precedence: Precedence) -> list[list[int]]:
 
 
 def _moves(precedence: Precedence, order: list[int], tasks: Iterable[int]) -> Iterator[list[int]]:
-    """The order with some tasks as early as they can run, and as late, where it differs."""
+    """The order with some tasks as early as they can run, and as late, where it differs; and with
+    updates of state tensors before others that read the old values, which then stay until the end.
+    """
     first_to_last = sorted(tasks, key=order.index)
     for moved in (
         _moved(precedence, order, first_to_last, late=False),
         _moved(precedence, order, first_to_last[::-1], late=True),
+        _moved(precedence, order, first_to_last, late=False, ahead=True),
     ):
         if moved != order:
             yield moved
 
 
-def _moved(precedence: Precedence, order: list[int], tasks: Iterable[int], late: bool) -> list[int]:
+def _moved(
+    precedence: Precedence, order: list[int], tasks: Iterable[int], late: bool, ahead: bool = False
+) -> list[int]:
     """The order with each of some tasks in turn just after the last one that it needs, or, if
-    `late`, just before the first one that needs it.
+    `late`, just before the first one that needs it. Updates of state that come before readers of
+    the old value stay so; with `ahead`, those of the tasks may come before such readers, too.
     """
     for number in tasks:
+        at = {other: position for position, other in enumerate(order)}
         rest = [other for other in order if other != number]
         place = {other: position for position, other in enumerate(rest)}
         if late:
-            to = min((place[other] for other in precedence.after[number]), default=len(rest))
+            following = _following(precedence, at, number)
+            to = min((place[other] for other in following), default=len(rest))
         else:
-            to = max((place[other] + 1 for other in precedence.before[number]), default=0)
+            needed = _needed(precedence, at, number, ahead)
+            to = max((place[other] + 1 for other in needed), default=0)
         order = [*rest[:to], number, *rest[to:]]
     return order
+
+
+def _needed(
+    precedence: Precedence, at: Mapping[int, int], number: int, ahead: bool
+) -> Iterator[int]:
+    """The tasks that a task comes after, in an order that has it and others `at` positions."""
+    for other in precedence.before[number]:
+        if (other, number) not in precedence.optional or not (ahead or at[other] > at[number]):
+            yield other
+
+
+def _following(precedence: Precedence, at: Mapping[int, int], number: int) -> Iterator[int]:
+    """The tasks that come after a task, in such an order."""
+    for other in precedence.after[number]:
+        if (number, other) not in precedence.optional or at[other] > at[number]:
+            yield other

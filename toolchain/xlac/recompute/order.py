@@ -47,6 +47,8 @@ class Precedence:
             for buffer in task.reads:
                 self.readers[buffer].append(number)
         self.after: list[set[int]] = [set() for _ in self.tasks]
+        # tasks that read a state tensor, each with a task that updates it and need not come after
+        self.optional: set[tuple[int, int]] = set()
         for number, task in enumerate(self.tasks):
             for buffer in task.writes:
                 self.after[number].update(self.readers[buffer])
@@ -77,6 +79,7 @@ class Precedence:
             for reader, writer in added:
                 if writer < reader:
                     self.after[reader].discard(writer)
+        self.optional = {pair for pair in added if pair[1] in self.after[pair[0]]}
 
     def _acyclic(self) -> bool:
         missing = [0] * len(self.tasks)
