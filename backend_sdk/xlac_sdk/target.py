@@ -130,6 +130,7 @@ class Target:
     # of one copy of an operand, or a product that an update follows: above this, slower kernels
     # that need no such array are chosen. 0: any number
     temporary_bytes: int = 0
+    reorders_sums: bool = False  # with `temporary_bytes`, sums may be in another order than without
     facts: str = field(default="", compare=True)  # what else identifies the machine, for cache keys
     # bytes of the widest load or store of one GPU thread, which limits vectors in GPU kernels
     access_bytes: int = 0

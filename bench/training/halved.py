@@ -5,7 +5,7 @@
 The limit leaves `share` of the arena, which is all that a step takes beyond weights, what the
 optimizer keeps, inputs and outputs. Where that cannot be met, the message says what bounds it. Two
 processes of one thread take turns; the losses of three steps are compared to the bit, or, where
-loops keep fewer carries, up to rounding.
+sums are in another order (as where loops keep fewer carries), up to rounding.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def table_row(row: str, share: float, bursts: int, seconds: float) -> str:
         return f"{first} | {saved / arena:.2f} at least | | | {where} |"
     part = program.arena_bytes / arena
     again = program.facts.get("recomputed", {"factor": 1.0})
-    exact = not again.get("carries")
+    exact = not again.get("sums_reordered")
     time = compared(row, limit, bursts, seconds, exact)
     note = "" if exact else "sums in another order"
     return f"{first} | {part:.2f} | {again['factor']:.2f} | {time:.2f} | {note} |"

@@ -160,7 +160,9 @@ WIDE = {
 
 @pytest.mark.parametrize("name", WIDE)
 def test_half_of_an_arena_that_one_gradient_fills(name: str, tmp_path: Path) -> None:
-    """Where no recomputation helps, kernels take less memory, and the results are the same."""
+    """Where no recomputation helps, kernels take less memory, and the results are the same; up to
+    rounding where norms are computed again, which is told.
+    """
     free = step(WIDE[name], tmp_path, 64)
     limit = limited_to(free, 0.5)
     limited = step(WIDE[name], tmp_path, 64, limit)
@@ -168,11 +170,17 @@ def test_half_of_an_arena_that_one_gradient_fills(name: str, tmp_path: Path) -> 
     again = limited.program.facts["recomputed"]
     assert 0 < again["temporaries"] < free.program.arena_bytes // 8 + 1
     assert "kernels make no array above" in cost(again)
+    exact = name != "norms"
+    assert ("sums are in another order" in cost(again)) != exact
 
     unbound, bound = (Trainer(tmp_path / "m.yaml", max_memory=m) for m in (None, limit))
     rng = np.random.default_rng(0)
     for _ in range(2):
         given = {"x": rng.normal(size=(64, 256)).astype("f4"), "y": rng.integers(0, 3, 64)}
-        assert unbound.step(**given) == bound.step(**given)
+        losses = [one.step(**given)["loss"] for one in (unbound, bound)]
+        assert losses[0] == losses[1] if exact else losses[0] == pytest.approx(losses[1], rel=1e-5)
     for tensor, kept in unbound.state().items():
-        np.testing.assert_array_equal(bound.state()[tensor], kept, err_msg=tensor)
+        if exact:
+            np.testing.assert_array_equal(bound.state()[tensor], kept, err_msg=tensor)
+        else:
+            np.testing.assert_allclose(bound.state()[tensor], kept, 1e-3, 2e-6, err_msg=tensor)

@@ -37,7 +37,7 @@ from xlac.program_variants import Variant, merged
 from xlac.recompute.fewer_carries import explained, with_fewer_carries
 from xlac.recompute.fit import fit_memory
 from xlac.recompute.program_planner import ProgramPlanner
-from xlac.recompute.smaller_temporaries import noted, with_smaller_temporaries
+from xlac.recompute.smaller_temporaries import Temporaries, noted, with_smaller_temporaries
 from xlac.runtime.built import built
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.in_stages import CompiledInStages, callable_of
@@ -211,12 +211,12 @@ class _Stages:
     def fitted(self, model: Model, observers: Observers, trace: Trace | None) -> Lowered:
         """Lowers one model, with smaller temporaries where the memory limit asks for that."""
 
-        def lowered(nbytes: int) -> Lowered:
-            schedules = self.schedules.with_temporaries(nbytes) if nbytes else self.schedules
+        def lowered(small: Temporaries) -> Lowered:
+            schedules = small.given_to(self.schedules)
             return replace(self, schedules=schedules).lower(model, observers, trace)
 
-        whole, nbytes = with_smaller_temporaries(lowered)
-        return replace(whole, target=self.schedules.target, program=noted(whole.program, nbytes))
+        whole, small = with_smaller_temporaries(lowered, self.schedules.target.fast)
+        return replace(whole, target=self.schedules.target, program=noted(whole.program, small))
 
     def lower(self, model: Model, observers: Observers, trace: Trace | None) -> Lowered:
         """Lowers one model to a program."""

@@ -57,11 +57,11 @@ class LoweringCache:
             self._of_group[group] = self._schedule(group)
         return self._of_group[group]
 
-    def with_temporaries(self, nbytes: int) -> LoweringCache:
-        """One for kernels whose temporaries take at most `nbytes`, where there are such. What is
-        met in it counts as met in this one.
+    def with_temporaries(self, nbytes: int, reorders_sums: bool = False) -> LoweringCache:
+        """One for kernels whose temporaries take at most `nbytes`, where there are such; sums may
+        be in another order then if it `reorders_sums`. What is met in it counts as met in this one.
         """
-        target = replace(self.target, temporary_bytes=nbytes)
+        target = replace(self.target, temporary_bytes=nbytes, reorders_sums=reorders_sums)
         smaller = LoweringCache(target, self.asked)
         smaller._met = self._met
         return smaller

@@ -25,6 +25,7 @@ READERS = (Kind.ELEMENTWISE, Kind.ROWS, Kind.REDUCE)
 """Kinds whose kernels stream through memory; epilogues of products compete with their operands for
 caches.
 """
+KEPT = 4  # such a value is kept for longer than the temporaries that a target's limit is for
 SCARCE = 6  # bytes moved that a byte is worth where memory is limited
 
 
@@ -82,7 +83,8 @@ class Recompute:
         more = sum(map(cost.nbytes, sources - others))
         again = more + cost.recomputing(self.target, operations, cost.elements(node))
         # a sum's pieces depend on what it computes, so its order changes
-        scarce = self.target.fast and 0 < self.target.temporary_bytes < cost.nbytes(node)
+        any_order = self.target.fast or self.target.reorders_sums
+        scarce = any_order and 0 < self.target.temporary_bytes < KEPT * cost.nbytes(node)
         return again < cost.nbytes(node) * (1 if stored else 2) * (SCARCE if scarce else 1)
 
     def _at_hand(self, reader: Cluster, node: Node) -> set[Node]:

@@ -52,7 +52,7 @@ def explained(program: Program, model: Model, scale: float) -> Program:
         node.name or node.op.mnemonic: kept_every(node, scale) for node in scans(model.graph)
     }
     factor = round(recomputed["factor"] * max(more, 1.0), 4)
-    again = {"factor": factor, "nodes": recomputed["nodes"], "carries": carries}
+    again = {**recomputed, "factor": factor, "carries": carries, "sums_reordered": True}
     return replace(program, facts={**program.facts, "recomputed": again})
 
 

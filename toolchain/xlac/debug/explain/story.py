@@ -111,6 +111,8 @@ def tell(
                 f"to stay within the limit of memory {what} are "
                 f"computed again, which takes about {100 * (again['factor'] - 1):.1f} % longer"
             )
+            if again.get("sums_reordered"):
+                lines.append("sums are in another order than without the limit")
     return "\n".join(lines)
 
 

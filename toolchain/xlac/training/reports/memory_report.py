@@ -26,6 +26,8 @@ def cost(again: Mapping[str, Any], shown: int | None = None) -> str:
     loops = [f"steps of {name} (one carry of {n} is kept)" for name, n in carries(again).items()]
     arrays = again.get("temporaries", 0)
     slower = f"; kernels make no array above {arrays:,} bytes just to be faster" if arrays else ""
+    if again.get("sums_reordered"):
+        slower += "; sums are in another order than without a limit, so results differ by rounding"
     if not nodes and not loops:
         return f"nothing is computed again{slower}"
     listed = [*loops, *(nodes if shown is None else nodes[:shown])]
