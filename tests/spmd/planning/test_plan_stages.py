@@ -14,7 +14,7 @@ xlac: 1
 model: deep
 mesh: {data: null, stage: null}
 pipeline: {axis: stage}
-dims: {batch: {max: 4096, opt: 512}}
+dims: {batch: {max: 4096, opt: 64}}
 inputs: {x: "f32[batch, 512]"}
 weights: {init: {seed: 0}}
 graph:
@@ -42,8 +42,8 @@ def plans(spec: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[st
 
 
 def test_stages_are_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Over a slow link, where sums of gradients take longer than activations do; over a fast one
-    ranks that wait for one another take longer.
+    """Over a slow link, where sums of gradients take longer than the activations of eight small
+    micro-batches do; over a fast one ranks that wait for one another take longer.
     """
     spec = tmp_path / "deep.yaml"
     spec.write_text(DEEP, "utf-8")
@@ -51,7 +51,8 @@ def test_stages_are_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert list(slow) == ["data=1,stage=4", "data=2,stage=2", "data=4,stage=1"]
     memory = {mesh: int(told.replace(",", "")) for mesh, (_, told) in slow.items()}
     assert memory["data=1,stage=4"] < memory["data=4,stage=1"]
-    fast = plans(spec, capsys, "--link", "100GB/s,1us", "--count", "3")
+    quick = ("--link", "100GB/s,1us", "--device", "100Gflop/s,10TB/s")
+    fast = plans(spec, capsys, *quick, "--count", "3")
     assert list(fast) == ["data=4,stage=1", "data=2,stage=2", "data=1,stage=4"]
     step = {mesh: float(told.split()[0]) for mesh, (told, _) in fast.items()}  # milliseconds
     even = 8 / (8 + 4 - 1)  # of four ranks, the share of time in which they compute
