@@ -14,6 +14,34 @@ from xlac.training.loop import checkpoint
 
 SPEC = ROOT / "specs" / "digits_train.yaml"
 DATA = ROOT / "specs" / "data" / "digits_train.npz"
+GPT = """\
+xlac: 1
+model: gpt
+mesh: {data: null, seq: null}
+shard: {x: [data, seq], y: [data, seq]}
+dims: {batch: {min: 2, max: 16, opt: 4, multiple_of: 2}}
+inputs: {x: "i32[batch, 16]", y: "i32[batch, 16]"}
+weights: {init: {seed: 0}}
+graph:
+  table: {op: weight, type: "f64[24, 16]"}
+  h: table[x]
+  n: layer_norm(h)
+  q: {op: linear, in: n, units: 16}
+  k: {op: linear, in: n, units: 16}
+  v: {op: linear, in: n, units: 16}
+  a: {op: attention, in: {q: q, k: k, v: v}, heads: 2, causal: true}
+  o: {op: linear, in: a, units: 16}
+  r: layer_norm(h + o)
+  up: {op: linear, in: r, units: 32}
+  down: {op: linear, in: gelu(up), units: 16}
+  out: {op: linear, in: h + o + down, units: 24}
+outputs: [out]
+train:
+  batch: batch
+  accumulate: 2
+  loss: mean(cross_entropy(out, y, axis=-1))
+  optimizer: {adamw: {lr: 0.01}}
+"""
 BOUND = 2e-6  # of f32 losses near 1, whose sums are in another order
 
 
@@ -65,6 +93,33 @@ def test_parts_of_weights(tmp_path: Path) -> None:
     train(0, *given, "-o", tmp_path / "one")
     train(2, *given, "-o", tmp_path / "run", "--mesh", "model=2")
     assert losses(tmp_path / "run") == pytest.approx(losses(tmp_path / "one"), abs=BOUND)
+
+
+def test_micro_batches_are_summed_once(tmp_path: Path) -> None:
+    """Gradients that each rank adds up until the last one, and that the optimizer has in parts."""
+    spec = digits(tmp_path)
+    text = spec.read_text("utf-8")
+    given = ("--data", DATA, "--batch", "32", "--max-steps", "6", "--allow-outside")
+    spec.write_text(text.replace("train:\n", "train:\n  accumulate: 4\n"), "utf-8")
+    train(0, spec, *given, "-o", tmp_path / "one")
+    train(2, spec, *given, "-o", tmp_path / "run", "--mesh", "data=2")
+    spec.write_text(
+        text.replace("train:\n", "train:\n  accumulate: 4\n  shard: optimizer\n"), "utf-8"
+    )
+    train(3, spec, *given, "-o", tmp_path / "parts", "--mesh", "data=3")
+    for run in ("run", "parts"):
+        assert losses(tmp_path / run) == pytest.approx(losses(tmp_path / "one"), abs=BOUND)
+
+
+@pytest.mark.parametrize(("ranks", "mesh"), [(2, "data=1,seq=2"), (4, "data=2,seq=2")])
+def test_attention_goes_around(tmp_path: Path, ranks: int, mesh: str) -> None:
+    """A block of GPT, whose sequences ranks have in parts, equals that of one process."""
+    spec = tmp_path / "gpt.yaml"
+    spec.write_text(GPT, "utf-8")
+    script = Path(__file__).with_name("ring_ranks.py")
+    ran = mpirun(ranks, spec, mesh, "16", program=script)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("equal") == ranks
 
 
 def test_mistakes_are_reported_once(tmp_path: Path) -> None:
