@@ -99,7 +99,7 @@ def rank_program(
     refuse_places(model, "--mesh")
     if in_stages(model, mesh):
         problem = "this makes one program of the model, and stages are several"
-        hint = "xlac run, train, explain and plan take stages; for others give their axis one rank"
+        hint = "run, train, explain, plan and build --target c do; else give their axis one rank"
         raise UnsupportedError(Diagnostic("XL7841", problem, hint=hint))
     own, plan = of_rank(model, mesh, rank, target, idle_axes)
     if plan.reasons and not target.collectives:
