@@ -25,7 +25,7 @@ from .samples import BURSTS, Samples
 from .session import Session
 
 FAR = 1.5  # times the best peer's time: such a peer will not be the best
-TRIES = 2  # rounds in which a contender may fail
+TRIES = 3  # failures of a contender on a row, after which it is not tried again
 SPINNING = 0.02  # seconds after a burst in which a contender's idle threads may still spin
 COMPILING = 0.4  # of the budget, for what slow compilers have not compiled yet
 USUAL_COST = 20.0  # seconds of a round of a row that has not been measured yet
@@ -66,7 +66,8 @@ class Run:
 
     def measure(self) -> None:
         """All rounds, or as many as the budget allows."""
-        for number in range(self.settings.rounds):
+        rounds = range(self.settings.rounds)
+        for number in (*rounds, *rounds):  # at the end again what failed once
             groups = list(self._groups(number))
             for at, (row, threads) in enumerate(groups):
                 names = self._wanted(row, threads, number)
@@ -80,8 +81,9 @@ class Run:
                 self._group(row, threads, number, names)
 
     def _skip(self, what: str) -> None:
-        self.skipped.append(what)
-        self.settings.say(f"not run: {what}")
+        if what not in self.skipped:
+            self.skipped.append(what)
+            self.settings.say(f"not run: {what}")
 
     def _groups(self, number: int) -> Iterator[tuple[Row, int]]:
         """Rows and threads of a round: a row of every class in turn, in an order of its own."""
@@ -146,6 +148,8 @@ class Run:
             return
         meta = json.loads((folder / "meta.json").read_text("utf-8"))
         allowed = [name for name in names if self._may_compile(row, threads, name)]
+        if not allowed:
+            return
         live = self._started(row, folder, threads, number, allowed)
         if live:
             self._bursts(live, threads, meta)

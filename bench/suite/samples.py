@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 BURSTS = 3  # a process with fewer is no sample
+AGAIN = 2  # failures of a contender in one round that are enough
 QUIET_CORES = 0.10  # a burst is quiet if other processes used less than this of the cores
 APART = 0.85  # and if the cores' rates together were so much of what separate cores give
 
@@ -29,11 +30,6 @@ class Process:
     ready: dict[str, Any] = field(default_factory=dict)
     failure: str = ""
     bursts: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def finished(self) -> bool:
-        """Whether it is a sample or has failed."""
-        return bool(self.failure) or len(self.bursts) >= BURSTS
 
     @property
     def quiet(self) -> list[dict[str, Any]]:
@@ -103,9 +99,13 @@ class Samples:
         return sorted(self._places.get((row, threads, contender), ()), key=lambda p: p.round)
 
     def done(self, row: str, threads: int, contender: str, round_: int) -> bool:
-        """Whether a contender has been measured in a round, or has failed in it."""
-        mine = self.of(row, threads, contender)
-        return any(p.round == round_ and p.finished for p in mine)
+        """Whether a contender has been measured in a round, cannot run the row, or has failed in
+        the round twice: one lateness on a busy machine must not leave out the best peer.
+        """
+        mine = [p for p in self.of(row, threads, contender) if p.round == round_]
+        failures = [p.failure for p in mine if p.failure]
+        unable = any(failure.startswith("unsupported") for failure in failures)
+        return unable or len(failures) >= AGAIN or any(p.usable for p in mine)
 
     def logs(self, row: str, threads: int, contender: str) -> dict[int, float]:
         """By round: the logarithm of a contender's seconds."""
