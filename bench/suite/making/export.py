@@ -41,7 +41,7 @@ class Flat(torch.nn.Module):
 def exported(name: str, folder: Path) -> None:
     """One model in its folder; meta.json comes last, and says that all is there."""
     model, given = build(name)
-    flat = Flat(model).eval()
+    flat = Flat(model).eval().requires_grad_(False)
     names = list(inputs_of(name))
     opset = LISTED["models"][name].get("opset", LISTED["opset"])
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
