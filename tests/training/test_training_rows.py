@@ -71,7 +71,7 @@ def test_equals_the_update_of_the_whole_table(
         monkeypatch.setattr(row_updates, "FEW", few)
         trainer = xlac.trainer(spec, target=target)
         for _ in range(3):
-            trainer.step(ids=IDS, y=y)
+            trainer.run_step({"ids": IDS, "y": y})  # which takes numbers out of range
         found.append({name: np.array(value) for name, value in trainer.state().items()})
     for name, value in found[1].items():
         np.testing.assert_array_equal(found[0][name], value, err_msg=name)
@@ -112,6 +112,6 @@ def test_a_step_that_is_not_finite_writes_no_row(optimizer: str, tmp_path: Path)
     before["e.weight"] = np.copysign(before["e.weight"] * (np.arange(4) > 1), -1.0)
     trainer.restore(before)
     with pytest.raises(xlac.SourceError, match="not finite"):
-        trainer.step(ids=IDS, y=np.full(6, np.inf, np.float32))
+        trainer.run_step({"ids": IDS, "y": np.full(6, np.inf, np.float32)})
     for name, value in trainer.state().items():
         assert value.tobytes() == before[name].tobytes(), name
