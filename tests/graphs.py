@@ -31,6 +31,7 @@ from graph_products import contraction, convolution, looped, pooled
 from graph_views import taken, views
 from hypothesis import strategies as st
 
+from xlac.api import compile
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.model import Model, SaidPlace
@@ -117,3 +118,16 @@ def assert_like_numpy(case: Case, program: Any, what: str) -> None:
             atol=coarsest if near else 0.0,
             err_msg=f"{what}: {name}",
         )
+
+
+def assert_stages_like_numpy(
+    seed: int, targets: Sequence[str], *, more: Sequence[Step] = ()
+) -> None:
+    """Asserts that calls of a random graph, whose nodes are in runs on the targets, give what NumPy
+    does.
+    """
+    generator = Random(seed)
+    case = make(generator, more=more)
+    model = compile(drawn_model(case, generator, targets))
+    for call in range(2):
+        assert_like_numpy(case, model, f"seed {seed}, call {call}")

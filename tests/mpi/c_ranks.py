@@ -19,7 +19,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2")
 
-FILES = """\
+BEGIN = """\
 #define _POSIX_C_SOURCE 200809L
 #include "NAME.h"
 #include <stdio.h>
@@ -46,22 +46,24 @@ static void kept(const char *name, int number, const void *data, size_t bytes)
     file = fopen(path, "wb");
     if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file)) exit(92);
 }
-"""
-"""The beginning of a program for a model NAME: arrays are read from files and written to them."""
-MAIN = (
-    FILES
-    + """
+
 int main(int argc, char **argv)
 {
     static NAME_context context;
     NAME_status status;
     int rank = 0;
     void *memory = NULL;
-    (void)argc;
-    (void)argv;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (posix_memalign(&memory, 64, NAME_size())) exit(93);
+"""
+"""The beginning of a program for a model NAME: arrays are read from files and written to them; in
+`main` there are `rank` and the `memory` of a context.
+"""
+
+MAIN = (
+    BEGIN
+    + """\
 BEFORE
     status = NAME_init(&context, memory, NAME_size()WEIGHTS, MPI_COMM_WORLD);
     if (status == 0) {

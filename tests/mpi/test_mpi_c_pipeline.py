@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c_ranks import FILES, built, compiled, ranks_give, started
+from c_ranks import BEGIN, built, compiled, ranks_give, started
 from numpy.typing import NDArray
 from test_mpi_c import agree
 
@@ -141,17 +141,8 @@ train:
       optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
 """
 MAIN = (
-    FILES
-    + """
-int main(int argc, char **argv)
-{
-    static NAME_context context;
-    NAME_status status;
-    int rank = 0;
-    void *memory = NULL;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (posix_memalign(&memory, 64, NAME_size())) exit(93);
+    BEGIN
+    + """\
     status = NAME_init(&context, memory, NAME_size(), MPI_COMM_WORLD);
 LENGTH
     for (int step = 0; step <= STEPS && status == 0; ++step) {

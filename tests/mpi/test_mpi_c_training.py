@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c_ranks import FILES, built, compiled, started
+from c_ranks import BEGIN, built, compiled, started
 from mpirun import ROOT
 from numpy.typing import NDArray
 
@@ -39,17 +39,8 @@ train:
 SHARD"""
 
 MAIN = (
-    FILES
-    + """
-int main(int argc, char **argv)
-{
-    static NAME_context context;
-    NAME_status status;
-    int rank = 0;
-    void *memory = NULL;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (posix_memalign(&memory, 64, NAME_size())) exit(93);
+    BEGIN
+    + """\
     status = NAME_init(&context, memory, NAME_size(), MPI_COMM_WORLD);
     for (int step = 0; step < STEPS && status == 0; ++step) {
 LOADED

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Case, Choice, Launch, Program, Role, Slot, Step, touched, walk
-from xlac_sdk.programs.rewrite import with_kernels, with_slots
+from xlac_sdk.programs.rewrite import with_slots, with_unique_kernels
 
 # roles whose memory is shared by all variants; unnamed state belongs to one kernel
 FIXED = (Role.INPUT, Role.OUTPUT, Role.STATE)
@@ -77,23 +77,13 @@ class Merging:
         """The steps of a program over the merged slots; slots of this program alone get names with
         `prefix`.
         """
-        program = with_kernels(program, self.kernel)
+        program = with_unique_kernels(program, self.kernels)
         named = [s for s in program.slots if s.role is Role.STATE and s.name]
         shared = max((-(-(s.offset + s.nbytes) // s.align) * s.align for s in named), default=0)
         self.moved = self.state_bytes - shared
         slots = {slot: self.slot(prefix, slot, program) for slot in program.slots}
         self.state_bytes += program.state_bytes - shared
         return with_slots(program.steps, slots)
-
-    def kernel(self, kernel: Kernel) -> Kernel:
-        """The kernel, renamed where its name is taken."""
-        name, count = kernel.name, 1
-        while self.kernels.get(name, kernel) is not kernel:
-            count += 1
-            name = f"{kernel.name}_{count}"
-        return self.kernels.setdefault(
-            name, kernel if name == kernel.name else replace(kernel, name=name)
-        )
 
     def slot(self, prefix: str, slot: Slot, program: Program) -> Slot:
         """The merged slot for a program's slot."""

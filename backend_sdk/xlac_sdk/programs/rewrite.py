@@ -38,6 +38,22 @@ def with_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Progra
     return with_leaves(program, visit)
 
 
+def with_unique_kernels(program: Program, taken: dict[str, Kernel]) -> Program:
+    """The program with those kernels renamed whose names others of `taken`, kernels by name, have.
+    Adds its kernels to these.
+    """
+
+    def named(kernel: Kernel) -> Kernel:
+        name, count = kernel.name, 1
+        while taken.get(name, kernel) is not kernel:
+            count += 1
+            name = f"{kernel.name}_{count}"
+        same = name == kernel.name
+        return taken.setdefault(name, kernel if same else replace(kernel, name=name))
+
+    return with_kernels(program, named)
+
+
 def with_leaves(program: Program, visit: Callable[[Step], Steps]) -> Program:
     """The program with each leaf step of each entry replaced by the result of `visit`."""
     entries = program.entries

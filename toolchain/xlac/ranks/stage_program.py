@@ -14,7 +14,7 @@ from xlac.pipelining.plan import Phase
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import Program, Role, Slot, Step
-from xlac_sdk.programs.rewrite import with_kernels
+from xlac_sdk.programs.rewrite import with_unique_kernels
 
 ALIGN = 64  # bytes
 
@@ -34,15 +34,6 @@ class StagePrograms:
     numbers: Sequence[str]
     kernels: dict[str, Kernel] = field(default_factory=dict)
     exchanges: int = 0
-
-    def kernel(self, kernel: Kernel) -> Kernel:
-        """The kernel, renamed where its name is taken."""
-        name, count = kernel.name, 1
-        while self.kernels.get(name, kernel) is not kernel:
-            count += 1
-            name = f"{kernel.name}_{count}"
-        same = name == kernel.name
-        return self.kernels.setdefault(name, kernel if same else replace(kernel, name=name))
 
 
 class StageProgram:
@@ -65,7 +56,7 @@ class StageProgram:
         """The program of a phase, with kernels of unique names."""
         if phase not in self._phases:
             program = self.shared.phases[phase]
-            self._phases[phase] = with_kernels(program, self.shared.kernel)
+            self._phases[phase] = with_unique_kernels(program, self.shared.kernels)
         return self._phases[phase]
 
     def added(self, slot: Slot) -> Slot:

@@ -21,10 +21,10 @@ from xlac.spec.report import Fault
 from xlac.spec.training.section import Training
 from xlac.spmd.model import DATA, mesh_of, parsed
 from xlac.support.failures import FACT, checks_of
-from xlac.training.settings import settings
+from xlac.training.settings import settings_of_program
 from xlac.training.state import LENGTH
 from xlac.training.step import FINITE, TrainingGraphs, training_graphs
-from xlac_sdk.programs.entries import Entries, Entry, Setting
+from xlac_sdk.programs.entries import Entries, Entry
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import (
     RECORD,
@@ -129,7 +129,7 @@ class _EntryMerger:
         entries = Entries(
             tuple(self.entry(kind, one) for kind, one in programs.items()),
             tuple(self.initial_state()),
-            self.settings(),
+            settings_of_program(self.graphs, self.states()),
         )
         merging = self.merging
         live = max(one.facts["live_bytes"] for one in (self.run, *programs.values()))
@@ -191,6 +191,10 @@ class _EntryMerger:
     def state(self, name: str) -> Slot:
         return self.merging.fixed[Role.STATE, name]
 
+    def states(self) -> dict[str, Slot]:
+        """The slots of the state tensors by name."""
+        return {n: slot for (role, n), slot in self.merging.fixed.items() if role is Role.STATE}
+
     def initial_state(self) -> list[Step]:
         """Copies of initial values to the state tensors that do not begin as zeros."""
         merging, steps = self.merging, list[Step]()
@@ -207,13 +211,6 @@ class _EntryMerger:
             source = Argument(merging.held[key])
             steps.append(Copy(Argument(kept), source, kept.size))
         return steps
-
-    def settings(self) -> tuple[Setting, ...]:
-        """What callers may set between steps: see `training.settings.settings`."""
-        return tuple(
-            Setting(name, tuple((self.state(n), factor) for n, factor in one.factors.items()))
-            for name, one in settings(self.graphs).items()
-        )
 
 
 def _with_results_inside(program: Program, record: Slot | None) -> tuple[Program, Slot | None]:

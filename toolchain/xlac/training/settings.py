@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from xlac.training.state import LENGTH
 from xlac.training.step import TrainingGraphs
 from xlac_sdk.host.entry_calls import setting_number
-from xlac_sdk.programs.entries import largest
+from xlac_sdk.programs.entries import Setting, largest
+from xlac_sdk.programs.program import Slot
 from xlac_sdk.source import Diagnostic, SourceError
 
 ENDLESS = 1 << 60  # steps: a schedule that spans as many stays as it begins, at its peak
@@ -48,6 +49,16 @@ def settings(graphs: TrainingGraphs) -> dict[str, TrainingSetting]:
     if any(tensor.name == LENGTH for tensor in graphs.state):
         by_name["length"] = TrainingSetting({LENGTH: 1.0})
     return by_name
+
+
+def settings_of_program(graphs: TrainingGraphs, state: Mapping[str, Slot]) -> tuple[Setting, ...]:
+    """The settings of a program with the training's entries; `state` has the slots of its state
+    tensors by name.
+    """
+    return tuple(
+        Setting(name, tuple((state[n], factor) for n, factor in one.factors.items()))
+        for name, one in settings(graphs).items()
+    )
 
 
 def rate_of(

@@ -73,8 +73,8 @@ def clipped_gradients(
     if clip.value is not None:
         clipped = {name: _between(g, clip.value) for name, g in clipped.items()}
     if clip.norm is not None:
-        wide = DType.F64 if any(g.type.dtype is DType.F64 for g in clipped.values()) else DType.F32
-        clipped, finite = _clipped_by_norm(clipped, clip.norm, wide)
+        scaled, finite = clipped_by_norm(list(clipped.values()), clip.norm)
+        clipped = dict(zip(clipped, scaled, strict=True))
     return clipped, finite
 
 
@@ -206,26 +206,25 @@ def _some(count: Dim | Node) -> Node | None:
     return build.compare(count, "ne", 0) if isinstance(count, Node) else None
 
 
-def _clipped_by_norm(
-    gradients: Mapping[str, Node], most: float, wide: DType
-) -> tuple[dict[str, Node], Node]:
-    """Gradients scaled so that their global L2 norm, computed in `wide`, is at most `most`; and
-    whether the norm is finite.
+def clipped_by_norm(gradients: Sequence[Node], most: float) -> tuple[list[Node], Node]:
+    """Gradients scaled so that their global L2 norm, computed in f32 or, if one of them is f64, in
+    f64, is at most `most`, as torch.nn.utils.clip_grad_norm_; and whether the norm is finite.
     """
+    wide = DType.F64 if any(g.type.dtype is DType.F64 for g in gradients) else DType.F32
     total: Node | None = None
-    for gradient in gradients.values():
+    for gradient in gradients:
         compute = build.compute(gradient)
         part = build.cast(build.reduce(build.mul(compute, compute), "add"), wide)
         total = part if total is None else build.add(total, part)
     assert total is not None
     length = build.sqrt(total)
     share = build.minimum(build.div(most, build.add(length, EPSILON)), 1.0)
-    clipped = {
-        name: build.cast(
+    clipped = [
+        build.cast(
             build.mul(build.compute(g), build.cast(share, g.type.dtype.compute)), g.type.dtype
         )
-        for name, g in gradients.items()
-    }
+        for g in gradients
+    ]
     finite = build.compare(build.apply1("abs", length), "lt", float("inf"))
     return clipped, finite
 

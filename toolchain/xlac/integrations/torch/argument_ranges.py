@@ -9,11 +9,10 @@ import numpy as np
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import evaluate
 from xlac.ir.op import Array, normal_axis
-from xlac.ops.nn.class_loss import Classes
 from xlac.ops.scalar.arithmetic import Add, Max, Min, Sub
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
-from xlac.ops.tensor.choose import Embedding, TakeAlongAxis
+from xlac.ops.tensor.choose import TakeAlongAxis
 from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
@@ -49,10 +48,6 @@ def argument_ranges(graph: Graph) -> dict[str, IndexRange]:
 def _read(node: Node) -> tuple[Node, object] | None:
     """The indices by which a node reads along one axis, and the length of this axis."""
     op = node.op
-    if isinstance(op, Classes):
-        return node.inputs[1], node.inputs[0].type.shape[op.axis]
-    if isinstance(op, Embedding):
-        return node.inputs[0], op.count
     if isinstance(op, TakeAlongAxis):
         x, indices = node.inputs
         return indices, x.shape[normal_axis(op.axis, x.type.rank)]

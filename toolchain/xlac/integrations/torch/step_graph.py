@@ -25,11 +25,11 @@ from xlac.training.mixed import MixedPrecision
 from xlac.training.row_updates import chosen
 from xlac.training.scaling import all_finite, together
 from xlac.training.step import FINITE
+from xlac.training.update import clipped_by_norm
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Diagnostic, Origin, UnsupportedError
 
 LOSS, RATES = "loss", "rates"
-EPSILON = 1e-6  # added to the norm of gradients when clipping, as PyTorch does
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +196,9 @@ class StepBuilder:
             if not self.sums.last:
                 return linear.values[0], updates, []
         if self.clip is not None:
-            pairs, total = _clipped_by_norm(pairs, self.clip)
-            self.finite.append(all_finite([total]))
+            clipped, finite = clipped_by_norm([gradient for _, gradient in pairs], self.clip)
+            pairs = [(p, gradient) for (p, _), gradient in zip(pairs, clipped, strict=True)]
+            self.finite.append(finite)
         context = elaboration()
         for learned, gradient in pairs:
             updates.update(self._update(context, learned, gradient))
@@ -256,39 +257,6 @@ class StepBuilder:
         state = {kept.name: f"{kept.name}.next" for kept in following}
         step_model = replace(model, graph=graph, weights=weights, state=state)
         return StepGraph(step_model, tuple(self.state), tuple(learned))
-
-
-def _clipped_by_norm(
-    pairs: Sequence[tuple[LearnedParameter, Node]], most: float
-) -> tuple[list[tuple[LearnedParameter, Node]], Node]:
-    """Gradients scaled to a global L2 norm of at most `most`, as torch.nn.utils.clip_grad_norm_,
-    and the square of the norm.
-    """
-    total: Node | None = None
-    for _, gradient in pairs:
-        wide = build.compute(gradient)
-        part = build.cast(
-            build.reduce(build.mul(wide, wide), "add"),
-            DType.F64 if gradient.type.dtype is DType.F64 else DType.F32,
-        )
-        total = part if total is None else build.add(*_promoted(total, part))
-    assert total is not None
-    share = build.minimum(build.div(most, build.add(build.sqrt(total), EPSILON)), 1.0)
-    clipped = [
-        (
-            p,
-            build.cast(
-                build.mul(build.compute(g), build.cast(share, g.type.dtype.compute)), g.type.dtype
-            ),
-        )
-        for p, g in pairs
-    ]
-    return clipped, total
-
-
-def _promoted(x: Node, y: Node) -> tuple[Node, Node]:
-    wide = build.promote(x.type.dtype, y.type.dtype)
-    return build.cast(x, wide), build.cast(y, wide)
 
 
 __all__ = ["LOSS", "RATES", "LearnedParameter", "SharedTensor", "StepBuilder", "StepGraph"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,13 @@ from xlac.spmd.mesh import Mesh, part_of
 from xlac.training.accumulate import ACCUMULATE
 from xlac.training.ranks.division import RankTraining, TrainingDivision
 from xlac.training.ranks.pipeline import kinds_of_step, numbers_of, rows_of
-from xlac.training.settings import settings
+from xlac.training.settings import settings_of_program
 from xlac.training.state import LENGTH, StateTensor
 from xlac.training.step import FINITE, TrainingGraphs
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.ranks.parts import DividedArray, RankParts
-from xlac_sdk.programs.entries import Entries, Entry, Setting
-from xlac_sdk.programs.program import Argument, Copy, Program, Role, Slot, Step
+from xlac_sdk.programs.entries import Entries, Entry
+from xlac_sdk.programs.program import Argument, Copy, Program, Role, Step
 from xlac_sdk.target import Target
 
 
@@ -147,19 +146,14 @@ class _PipelineTraining:
             if one.name != "run"
         ]
         first = tuple(self._initial(stage, rank))
+        given = settings_of_program(self.graphs, stage.state)
         main = next(one for one in built.functions if one.name == "run")
         program = stage.program(name, "run", built.facts)
         return replace(
             program,
             inputs=main.inputs,
             outputs=main.outputs,
-            entries=Entries(tuple(entries), first, self._settings(stage.state)),
-        )
-
-    def _settings(self, state: Mapping[str, Slot]) -> tuple[Setting, ...]:
-        return tuple(
-            Setting(name, tuple((state[n], factor) for n, factor in one.factors.items()))
-            for name, one in settings(self.graphs).items()
+            entries=Entries(tuple(entries), first, given),
         )
 
     def _initial(self, stage: StageProgram, rank: int) -> list[Step]:
@@ -169,7 +163,7 @@ class _PipelineTraining:
             if tensor.name not in stage.state:
                 continue
             sharding = self.division.shardings[tensor.name]
-            data = partial(self._part, tensor, sharding, rank)()
+            data = self._part(tensor, sharding, rank)
             if not data.reshape(-1).view(np.uint8).any():
                 continue
             kept = stage.state[tensor.name]
