@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from outlines import outline
+from test_layout_lengths import statements
 
 ROOT = Path(__file__).parents[2]
 # how many still have none, by folder; a number here may only become smaller
@@ -54,7 +56,7 @@ def described() -> dict[str, set[str]]:
     above: dict[str, set[str]] = {}
     for folder in WITHOUT:
         for file in files(folder):
-            for node in ast.walk(ast.parse(file.read_text())):
+            for node in statements(outline(file)):
                 if isinstance(node, ast.ClassDef):
                     known = found.setdefault(node.name, set())
                     known |= {m.name for m in members(node.body) if ast.get_docstring(m)}
@@ -95,7 +97,7 @@ def without(folder: str) -> list[str]:
                 visit(file, node.body, set().union(*known))
 
     for file in files(folder):
-        tree = ast.parse(file.read_text())
+        tree = outline(file)
         if not ast.get_docstring(tree):
             missing.append(f"{file.relative_to(ROOT)}:1: the module")
         visit(file, tree.body, set())
@@ -110,3 +112,18 @@ def test_what_is_public_says_what_it_is_for(folder: str) -> None:
 
 def test_the_numbers_are_no_larger_than_they_must_be() -> None:
     assert {folder: len(without(folder)) for folder in WITHOUT} == WITHOUT
+
+
+def test_an_outline_has_what_is_defined_and_its_docstrings(tmp_path: Path) -> None:
+    file = tmp_path / "some.py"
+    file.write_text(
+        '"""A."""\nx = 1\nclass B:\n    y = 2\n    def c(self):\n        "C."\n        z = 3\n'
+        "if x:\n    def d():\n        while x:\n            def e(): pass\n"
+        "match x:\n    case 1:\n        try:\n            pass\n        except E:\n"
+        "            class F: ...\n"
+    )
+    tree = outline(file)
+    named = [(n.name, ast.get_docstring(n)) for n in statements(tree) if isinstance(n, Public)]
+    assert named == [("B", None), ("c", "C."), ("d", None), ("e", None), ("F", None)]
+    assert ast.get_docstring(tree) == "A." and [m.name for m in members(tree.body)] == ["B", "d"]
+    assert not any(isinstance(n, ast.Assign | ast.Pass) for n in statements(tree))
