@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from training_specs import GPT, LSTM, RESIDUAL, UNET
 
-from xlac.driver import Lowered, lower, specialized
+from xlac.driver import Lowered, executable, lower, specialized
 from xlac.memory.limit import MemoryLimit, needed
+from xlac.runtime.compiled import Compiled
 from xlac.spec.load import load_training
 from xlac.training.program import graphs_of
 from xlac.training.reports.memory_report import cost
 from xlac.training.trainer import Trainer
+from xlac_sdk.backend import Backend
 from xlac_sdk.host.registry import find
 from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.source import LimitError
@@ -41,6 +43,11 @@ train:
   loss: mean(cross_entropy(out, y))
   optimizer: {adam: {lr: 0.01}}
 """
+SHALLOW = (
+    MLP.replace("{op: dropout, in: a, p: 0.5}", "relu(a)")
+    .replace("  d: tanh(linear(c, units=24))\n  e: tanh(linear(d, units=24))\n", "")
+    .replace("in: e", "in: c")
+)
 Draw = Callable[[np.random.Generator], dict[str, Any]]
 
 
@@ -70,6 +77,19 @@ def step(
     )
 
 
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Lowered]:
+    """What trainers compile, in order: what a test asks of the programs that it calls."""
+    found: list[Lowered] = []
+
+    def noted(one: Lowered, backend: Backend) -> Compiled:
+        found.append(one)
+        return executable(one, backend)
+
+    monkeypatch.setattr("xlac.driver.executable", noted)
+    return found
+
+
 def limited_to(lowered: Lowered, share: float) -> int:
     """The limit that leaves a share of the arena."""
     return needed(lowered.program, True) - int(lowered.program.arena_bytes * (1 - share))
@@ -80,17 +100,25 @@ def limited_to(lowered: Lowered, share: float) -> int:
 @pytest.mark.parametrize(
     "name", ["mlp", "gpt", "unet", pytest.param("residual", marks=pytest.mark.long)]
 )
-def test_a_part_of_the_arena_and_equal_bits(name: str, target: str, tmp_path: Path) -> None:
+def test_a_part_of_the_arena_and_equal_bits(
+    name: str, target: str, tmp_path: Path, lowered: list[Lowered]
+) -> None:
     text, draw = MODELS[name]
-    batch = len(next(iter(draw(np.random.default_rng(0)).values())))
-    free = step(text, tmp_path, batch, target=target)
-    limited = None
+    file, rng = tmp_path / "m.yaml", np.random.default_rng(0)
+    file.write_text(text)
+    batches = [draw(rng) for _ in range(2)]
+    unbound = Trainer(file, target=target)
+    wanted = [unbound.step(**batch) for batch in batches]
+    free = lowered[-1]
     for share in SHARES:
         limit = limited_to(free, share)
+        bound = Trainer(file, target=target, max_memory=limit)
         with suppress(LimitError):
-            limited = step(text, tmp_path, batch, limit, target)
+            found = [bound.step(**batch) for batch in batches]
             break
-    assert limited is not None, f"not even {SHARES[-1]} of the arena is enough"
+    else:
+        pytest.fail(f"not even {SHARES[-1]} of the arena is enough")
+    limited = lowered[-1]
     verify_program(limited.program)
     assert needed(limited.program, True) <= limit
     again = limited.program.facts["recomputed"]
@@ -100,21 +128,16 @@ def test_a_part_of_the_arena_and_equal_bits(name: str, target: str, tmp_path: Pa
     more = len(limited.partition.groups) - len(free.partition.groups)
     assert more >= sum(again["nodes"].values())
 
-    unbound = Trainer(tmp_path / "m.yaml", target=target)
-    bound = Trainer(tmp_path / "m.yaml", target=target, max_memory=limit)
-    rng = np.random.default_rng(0)
-    for _ in range(2):
-        given = draw(rng)
-        assert unbound.step(**given) == bound.step(**given)
+    assert found == wanted
     for tensor, kept in unbound.state().items():
         np.testing.assert_array_equal(bound.state()[tensor], kept, err_msg=tensor)
 
 
 def test_what_cannot_be_met_says_the_least_and_where(tmp_path: Path) -> None:
-    free = step(UNET, tmp_path, 8)
+    free = step(SHALLOW, tmp_path, 64)
     small = needed(free.program, True) - free.program.arena_bytes * 9 // 10
     with pytest.raises(LimitError) as caught:
-        step(UNET, tmp_path, 8, small)
+        step(SHALLOW, tmp_path, 64, small)
     (told,) = caught.value.diagnostics
     assert told.code == "XL4020" and "at least, whatever is computed again" in told.message
     assert told.hint and "--quantize" not in told.hint  # weights are trained
@@ -124,7 +147,7 @@ def test_what_cannot_be_met_says_the_least_and_where(tmp_path: Path) -> None:
 
 def test_state_alone_beyond_the_limit(tmp_path: Path) -> None:
     with pytest.raises(LimitError, match=r"more than the 1,000 allowed"):
-        step(UNET, tmp_path, 8, 1000)
+        step(MLP, tmp_path, 64, 1000)
 
 
 def test_a_limit_that_is_met_changes_nothing(tmp_path: Path) -> None:
@@ -159,13 +182,25 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_half_of_an_arena_that_one_gradient_fills(name: str, tmp_path: Path) -> None:
+def test_half_of_an_arena_that_one_gradient_fills(
+    name: str, tmp_path: Path, lowered: list[Lowered]
+) -> None:
     """Where no recomputation helps, kernels take less memory, and the results are the same; up to
     rounding where norms are computed again, which is told.
     """
-    free = step(WIDE[name], tmp_path, 64)
+    file, rng = tmp_path / "m.yaml", np.random.default_rng(0)
+    file.write_text(WIDE[name])
+    batches = [
+        {"x": rng.normal(size=(64, 256)).astype("f4"), "y": rng.integers(0, 3, 64)}
+        for _ in range(2)
+    ]
+    unbound = Trainer(file)
+    wanted = [unbound.step(**batch)["loss"] for batch in batches]
+    free = lowered[-1]
     limit = limited_to(free, 0.5)
-    limited = step(WIDE[name], tmp_path, 64, limit)
+    bound = Trainer(file, max_memory=limit)
+    found = [bound.step(**batch)["loss"] for batch in batches]
+    limited = lowered[-1]
     assert needed(limited.program, True) <= limit
     again = limited.program.facts["recomputed"]
     assert 0 < again["temporaries"] < free.program.arena_bytes // 8 + 1
@@ -173,12 +208,7 @@ def test_half_of_an_arena_that_one_gradient_fills(name: str, tmp_path: Path) -> 
     exact = name != "norms"
     assert ("sums are in another order" in cost(again)) != exact
 
-    unbound, bound = (Trainer(tmp_path / "m.yaml", max_memory=m) for m in (None, limit))
-    rng = np.random.default_rng(0)
-    for _ in range(2):
-        given = {"x": rng.normal(size=(64, 256)).astype("f4"), "y": rng.integers(0, 3, 64)}
-        losses = [one.step(**given)["loss"] for one in (unbound, bound)]
-        assert losses[0] == losses[1] if exact else losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert found == wanted if exact else found == pytest.approx(wanted, rel=1e-5)
     for tensor, kept in unbound.state().items():
         if exact:
             np.testing.assert_array_equal(bound.state()[tensor], kept, err_msg=tensor)
