@@ -182,7 +182,7 @@ def test_a_vector_has_two_words_of_few_columns(columns: int, depth: int, lanes: 
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 def test_products_of_two_that_run_time_knows(cpu: str) -> None:
     """Either order of the right operand, whole vectors of it and not, signs and zero points."""
     needs_processor(cpu)

@@ -128,7 +128,7 @@ def drawn(random: Random) -> Group:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_errors_of_random_gradients_are_within_the_documented_bound(seed: int) -> None:
     random = Random(seed)
     made, target = drawn(random), random.choice([cpu(), cpu(2)])

@@ -118,7 +118,7 @@ def drawn(random: Random, lanes: int) -> Node:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.usefixtures("forced")
 def test_errors_of_random_gradients_are_within_the_documented_bound(seed: int) -> None:
     random = Random(seed)

@@ -57,7 +57,7 @@ def joined(
 
 
 @pytest.mark.parametrize("seed", range(120))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 def test_random_pieces(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sources: list[Node] = [param(name, (4, 6, 8)) for name in "xy"]
