@@ -68,7 +68,6 @@ def test_a_long_sum_is_packed_chunk_by_chunk() -> None:
     assert chosen.right == "panel" and 0 < chosen.blocking.chunk < 3100
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("guarded", [True, False])
 @pytest.mark.parametrize(
     "columns, most, parts", [(32, 32, (1, 3)), (64, 32, (2, 3)), (32, 1, (2, 3))]
