@@ -25,7 +25,7 @@ WRONG = {
     "optimizer: {sgd: {lr: 0.1, momentun: 0.9}}": ("XL2005", "momentum"),
     "optimizer: {sgd: {lr: 0.1, nesterov: 3}}": ("XL1012", "true or false"),
     'groups: {"q.*": {lr: 0.1}}': ("XL3011", "fits no weight that learns"),
-    "groups: {out.bias: {decay: 0.1}}": ("XL2005", "unknown key 'decay'"),
+    "groups: {out.bias: {decay: 0.1}}": ("XL2005", "known: dampening, lr, momentum, nesterov,"),
     'wrt: ["q*"]': ("XL3011", "fits no weight that can learn"),
     "frozen_mode: [q]": ("XL3011", "fits no node"),
     "batch: size": ("XL2004", "no open size"),

@@ -57,6 +57,11 @@ def test_whatever_has_rows_is_trained_on_alike(data: Any, tmp_path: Path) -> Non
     np.testing.assert_array_equal(made.state()["w"], other.state()["w"])
 
 
+def examples() -> Iterator[tuple[list[float], int]]:
+    """An example at a time, as Hugging Face's streamed datasets give them unless batched."""
+    yield from ((x.tolist(), int(t)) for x, t in zip(*DATA.values(), strict=True))
+
+
 class Batches:
     """What a DataLoader is: batches of a known size and number."""
 
@@ -84,7 +89,7 @@ def test_a_data_loader(kind: str, tmp_path: Path) -> None:
     other = LogisticSteps()
     train(other, DATA, tmp_path / "other", epochs=2, batch=16, shuffle=False)
     np.testing.assert_array_equal(made.state()["w"], other.state()["w"])
-    with pytest.raises(SourceError, match=r"batches already.*XL6309"):
+    with pytest.raises(SourceError, match=r"batches already.*XL6309(.|\n)*leave batch out"):
         train(made, data, tmp_path / "sized", epochs=2, batch=8)
 
 
@@ -152,6 +157,11 @@ WRONG: dict[str, tuple[Any, str]] = {
     "batch NaN": (
         [{"image": nan(), "label": DATA["label"]}],
         r"batch 0, row 3: input 'image' is NaN at \[2\] \[XL6306\]",
+    ),
+    "examples": (
+        examples,
+        r"batch 0: a row for input 'image' is \[\], and it takes \[8\] \[XL6304\]"
+        r"(.|\n)*\.batch\(16\)",
     ),
     "one": ([3], "XL6310"),
     "none": ([], "XL6305"),

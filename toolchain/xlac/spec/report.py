@@ -114,7 +114,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for an unknown name: the known word that it is a synonym or a misspelling of, or all
     known words when they are few.
     """
-    words = [k for k in known if k]
+    words = [*dict.fromkeys(k for k in known if k)]  # may come from several lists
     plain = name.lower().replace("-", "_")
     if close := [
         w

@@ -107,8 +107,10 @@ def arranged(rows: Array, one: TrainingInput) -> Array:
     return np.array(rows, one.type.dtype.numpy, order="C", copy=True, subok=False)
 
 
-def check_shape(shape: tuple[int, ...], one: TrainingInput, place: str) -> None:
-    """Raises SourceError where a row's shape does not fit an input; `place` is for the message."""
+def check_shape(shape: tuple[int, ...], one: TrainingInput, place: str, hint: str = "") -> None:
+    """Raises SourceError where a row's shape does not fit an input; `place` and `hint` are for the
+    message.
+    """
     if one.takes(shape):
         return
     wanted = ", ".join(map(_size, one.row.shape))
@@ -116,7 +118,7 @@ def check_shape(shape: tuple[int, ...], one: TrainingInput, place: str) -> None:
         f"{place}: a row for input '{one.name}' is [{', '.join(map(str, shape))}], "
         f"and it takes [{wanted}]"
     )
-    raise fault("XL6304", problem)
+    raise fault("XL6304", problem, hint)
 
 
 def _size(dim: Any) -> str:

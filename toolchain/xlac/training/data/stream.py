@@ -24,6 +24,12 @@ from xlac.training.data.values import array_of, named
 from xlac_sdk.dtypes import Array
 
 
+_SINGLE = (
+    "this is one example, and an iterable gives batches: .batch(16) of a streamed Hugging Face "
+    "dataset, batch_size=16 of a DataLoader"
+)
+
+
 class BatchData:
     """Batches from a user's iterable: mappings from inputs to arrays, or tuples in the inputs'
     order. Each epoch iterates anew, after a call of `set_epoch` where there is one. An iterable
@@ -105,9 +111,10 @@ class BatchData:
     @staticmethod
     def _fitted(array: Array, one: TrainingInput, place: str) -> Array:
         shaped = array[None] if one.axis is None else array
+        hint = _SINGLE if one.axis is not None and one.takes(array.shape) else ""
         if not shaped.ndim:
-            raise fault("XL6304", f"{place}: input '{one.name}' is a single number")
-        check_shape(shaped.shape[1:], one, place)
+            raise fault("XL6304", f"{place}: input '{one.name}' is a single number", hint)
+        check_shape(shaped.shape[1:], one, place, hint)
         checks_bounds = not converts_exactly(array.dtype, one, place)
         check_values(shaped, one, lambda at: f"{place}, row {at}", checks_bounds)
         return arranged(shaped, one)

@@ -124,7 +124,8 @@ def batch_size(
     """
     if data.size is not None:
         if options.batch is not None:
-            raise fault("XL6309", "the data are batches already, and their size cannot be chosen")
+            problem = "the data are batches already, and their size cannot be chosen"
+            raise fault("XL6309", problem, "leave batch out: what makes the batches decides it")
         return data.size
     if not steps.batch:
         size = bounds(next(iter(inputs.values())).type.shape[0])[0]
