@@ -68,6 +68,28 @@ def test_a_step_is_measured_from_its_first_state(
     assert len(began) == 3 and all(block.any() for block in began)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("explain",),
+        ("inspect", "--stage", "memory"),
+        ("profile", "--seconds", "0.02", "--top", "1"),
+        ("bench", "--seconds", "0.02"),
+    ],
+)
+def test_the_step_is_shown_and_measured_unless_another_entry_is_chosen(
+    command: tuple[str, ...], spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb, *more = command
+    assert status([verb, spec, *more]) == 0
+    told = capsys.readouterr()
+    assert "note: entry step" in told.err and "--entry evaluate" in told.err
+    assert told.out and "note" not in told.out
+    assert status([verb, spec, *more, "--entry", "run"]) == 0
+    run = capsys.readouterr()
+    assert "note: entry" not in run.err and run.out != told.out
+
+
 def test_a_checked_step_names_what_is_out_of_range(
     spec: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,8 +103,10 @@ def test_a_checked_step_names_what_is_out_of_range(
 def test_a_spec_that_trains_says_how_to_look_at_it(
     spec: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert status(["explain", spec]) == 3
-    assert "--entry step" in capsys.readouterr().err
+    for command in ("run", "verify"):  # which program runs is the user's to say
+        assert status([command, spec]) == 3
+        told = capsys.readouterr().err
+        assert "none of them is chosen [XL5030]" in told and "--entry step" in told
     assert status(["run", spec, "--entry", "step"]) == 2
     assert "--number length=1000" in capsys.readouterr().err
 

@@ -33,6 +33,7 @@ class Chosen:
     options: CompileOptions
     allow_outside: bool = False
     entry: str | None = None  # of a spec that trains
+    usual: str | None = None  # its entry where none is given
     trusted: bool = False  # whether a SavedModel, which is code, may be loaded
 
     @property
@@ -156,8 +157,11 @@ def chosen(
     signature: str = "",
     trusted: bool = False,
     place: tuple[str, ...] = (),
+    usual: str | None = None,
 ) -> Chosen:
-    """The values of these options, read and checked."""
+    """The values of these options, read and checked; of a spec that trains, the entry `usual` where
+    none is given.
+    """
     dims = {name: _size(value) for name, value in pairs(dim, "--dim", alone="..").items()}
     params = {name: _scalar(value) for name, value in pairs(sets, "--set").items()}
     from xlac.options import CompileOptions
@@ -180,7 +184,7 @@ def chosen(
         signature=signature,
         place=places(place, target),
     )
-    return Chosen(spec, target, options, allow_outside, entry, trusted)
+    return Chosen(spec, target, options, allow_outside, entry, usual, trusted)
 
 
 OF_ARTEFACTS = frozenset(

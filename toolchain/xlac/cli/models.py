@@ -18,8 +18,8 @@ def open_model(
     choice: Any, ranges: Container[str] = (), quiet: bool = False, mesh: str | None = None
 ) -> Any:
     """The model given by the options, with open sizes other than `ranges` fixed at their `opt`
-    (printed on standard error). For a spec that trains, the graph of `choice.entry`, where that is
-    given, of ranks of a `mesh`.
+    (printed on standard error). For a spec that trains, the graph of `choice.entry`, of ranks of a
+    `mesh`; where that is not given, of `choice.usual` (printed too), if there is one.
     """
     return opened(choice, ranges, quiet, mesh=mesh)[0]
 
@@ -51,13 +51,17 @@ def opened(
             precision=choice.options.precision,
         )
     except TrainedSpec as spec:
-        if choice.entry is None:
+        entry = choice.entry or choice.usual
+        if entry is None:
             raise
+        if choice.entry is None and not quiet:
+            others = "--entry evaluate or run chooses another"
+            click.echo(f"note: entry {entry}, of a spec that trains ({others})", err=True)
         from xlac.training.program import graphs_of
 
         precise = as_precise(spec.model, choice.options.precision)
         graphs = graphs_of(precise, spec.training, mesh)
-        model = graphs.entry(choice.entry)
+        model = graphs.entry(entry)
     if choice.entry not in (None, "run") and graphs is None:
         from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -76,7 +80,7 @@ def model_of_mesh(choice: Any) -> Callable[[Any], Any] | None:
     from xlac.frontends.loader import load
     from xlac.spec.load import TrainedSpec
 
-    if choice.entry is None:
+    if (choice.entry or choice.usual) is None:
         return None
     try:
         load(choice.spec, dims=choice.options.dims, params=choice.options.params)

@@ -44,11 +44,11 @@ class TrainedSpec(UnsupportedError):
     """
 
     def __init__(self, model: Model, training: Training, span: Span | None) -> None:
-        problem = "this spec is trained; its section was checked and is right"
+        problem = "a spec with a section train has several programs, and none of them is chosen"
         hint = (
-            "`xlac train` and xlac.trainer train it, `xlac build` writes its step; other "
-            "commands take --entry step; for the model itself name the spec that this one "
-            "includes"
+            "--entry step, evaluate or run, of commands that have it; for the model alone name "
+            "the spec that this one includes; `xlac train` and xlac.trainer train it, "
+            "`xlac build` writes all of them"
         )
         super().__init__(Diagnostic("XL5030", problem, span, hint))
         self.model, self.training = model, training

@@ -104,7 +104,7 @@ def model_bench(supplied: BenchInputs, seconds: float, gate: Gate, options: dict
     from xlac.cli.runs.contenders import stages_bench
     from xlac.driver import executable
 
-    choice = chosen(**options)
+    choice = chosen(**options, usual="step")
     start, busy = time.perf_counter(), time.process_time()
     read = supplied.read(choice)
     if read.model.place:

@@ -91,7 +91,7 @@ def why(**options: Any) -> None:
     from xlac.driver import lower
     from xlac_sdk.host.registry import find
 
-    choice = chosen(**options)
+    choice = chosen(**options, usual="step")
     model = open_model(choice)
     backend = find(choice.target)
     lowered = lower(model, backend.target_for(choice.options.request))

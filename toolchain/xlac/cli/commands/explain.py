@@ -75,7 +75,7 @@ def command(
     from xlac_sdk.source import Diagnostic, SourceError
     from xlac_sdk.support.choices import nearest
 
-    choice = chosen(spec, **options)
+    choice = chosen(spec, **options, usual="step")
     model, graphs = opened(choice, mesh=mesh)
     backend = find(choice.target)
     if link is not None and mesh is None:

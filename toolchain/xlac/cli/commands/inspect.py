@@ -52,7 +52,7 @@ def command(stage: str, **options: Any) -> None:
     from xlac.ir.text import show
     from xlac_sdk.host.registry import find
 
-    choice = chosen(**options)
+    choice = chosen(**options, usual="step")
     model = open_model(choice)
     if stage == "graph":
         click.echo(show(model.graph), nl=False)

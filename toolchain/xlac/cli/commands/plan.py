@@ -71,7 +71,7 @@ def command(
     from xlac.training.ranks.pipeline import step_models
     from xlac_sdk.host.registry import find
 
-    choice = chosen(spec, **options)
+    choice = chosen(spec, **options, usual="step")
     model, graphs = opened(choice)
     backend = find(choice.target)
     search = PlanSearch(

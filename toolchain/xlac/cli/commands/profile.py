@@ -74,7 +74,7 @@ def command(
     from xlac.debug.report.pass_changes import PassRecorder
     from xlac.debug.report.stage_times import StageTimes
 
-    choice, passes, stages = chosen(**options), PassRecorder(), StageTimes()
+    choice, passes, stages = chosen(**options, usual="step"), PassRecorder(), StageTimes()
     with stages.watching("reading the model"):
         read = supplied_model(choice, given, archive, seed, copy_weights)
         model, graphs, arrays, backend, _, lowered = lowered_with_inputs(

@@ -61,7 +61,7 @@ def command(
     if (options["spec"] / DOCUMENT).is_file():
         _write(_dumped(options["spec"]), output or Path(f"{options['spec'].name}.html"), as_json)
         return
-    choice = chosen(**options)
+    choice = chosen(**options, usual="step")
     backend = find(choice.target)
     facts = backend.target_for(choice.options.request)
     stages, passes, tell = StageTimes(), PassRecorder(), current().stage

@@ -71,7 +71,7 @@ def command(
     from xlac.support.whole_files import replacing
     from xlac_sdk.host.registry import find
 
-    choice = chosen(**options)
+    choice = chosen(**options, usual="step")
     model = open_model(choice)
     target = find(choice.target).target_for(choice.options.request)
     check_one_target(model, target.name)

@@ -128,7 +128,7 @@ def _compiled(
     from xlac.driver import executable
     from xlac_sdk.source import Diagnostic, UnavailableError
 
-    choice = chosen(**{**options, "spec": spec})
+    choice = chosen(**{**options, "spec": spec}, usual="step")
     read = inputs.read(choice)
     if read.model.place:
         if engines:

@@ -23,7 +23,6 @@ from xlac.training.data.rows import ColumnData, SampleData
 from xlac.training.data.values import array_of, named
 from xlac_sdk.dtypes import Array
 
-
 _SINGLE = (
     "this is one example, and an iterable gives batches: .batch(16) of a streamed Hugging Face "
     "dataset, batch_size=16 of a DataLoader"
