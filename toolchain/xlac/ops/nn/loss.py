@@ -50,6 +50,24 @@ class Pairwise(Composite):
     def each(self, x: Node, y: Node) -> Node:
         """The loss of each element."""
 
+    def slopes(self, x: Node, y: Node) -> tuple[Node, Node] | None:
+        """The derivatives of `each`, where those of its formula are NaN or 0 at points where the
+        loss has finite ones; None: those of the formula.
+        """
+        return None
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        slopes = self.slopes(*build.unify(*(build.compute(i) for i in node.inputs)))
+        if slopes is None:
+            return None
+        total: Node | None = None
+        for slope, t in zip(slopes, tangents, strict=True):
+            if t is not None:
+                part = build.mul(build.broadcast_to(build.compute(t), slope.shape), slope)
+                total = part if total is None else build.add(total, part)
+        assert total is not None
+        return [build.cast(reduced(total, self.reduction), node.type.dtype)]
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         draw = cls.drawn()
@@ -109,6 +127,13 @@ class HuberLoss(Pairwise):
         line = build.mul(build.sub(size, 0.5 * self.delta), self.delta)
         return build.select(build.compare(size, "le", self.delta), square, line)
 
+    def slopes(self, x: Node, y: Node) -> tuple[Node, Node] | None:
+        """The difference, bounded: finite for infinite differences, and smooth at 0."""
+        gap = build.sub(x, y)
+        low = build.select(build.compare(gap, "le", -self.delta), -self.delta, gap)
+        slope = build.select(build.compare(gap, "ge", self.delta), self.delta, low)
+        return slope, build.apply1("neg", slope)
+
 
 @declare
 class BinaryCrossEntropy(Pairwise):
@@ -121,6 +146,21 @@ class BinaryCrossEntropy(Pairwise):
         yes = build.maximum(build.log(x), -100.0)
         no = build.maximum(Node.of(arithmetic.Log1p(), build.mul(x, -1.0)), -100.0)
         return build.mul(build.add(build.mul(y, yes), build.mul(build.sub(1.0, y), no)), -1.0)
+
+    def slopes(self, x: Node, y: Node) -> tuple[Node, Node] | None:
+        """(p - y) / (p (1 - p)), whose divisor is at least 1e-12 as PyTorch has it: a saturated
+        sigmoid multiplies it by 0.
+        """
+        spread = build.maximum(build.mul(x, build.sub(1.0, x)), 1e-12)
+        ends = build.compare(x, "eq", 0.0), build.compare(x, "eq", 1.0)
+        inner = build.select(build.apply1("or", *ends), 0.5, x)  # 1 / 0 is no derivative of -100
+        yes = build.maximum(build.log(inner), -100.0)
+        no = build.maximum(elementary.log1p(build.mul(inner, -1.0)), -100.0)
+        yes, no = (
+            build.select(ends[0], low, build.select(ends[1], high, other))
+            for low, high, other in ((-100.0, 0.0, yes), (0.0, -100.0, no))
+        )
+        return build.div(build.sub(x, y), spread), build.sub(no, yes)
 
     @classmethod
     def drawn(cls) -> tuple[str, ...]:
@@ -139,6 +179,13 @@ class BinaryCrossEntropyWithLogits(Pairwise):
         return build.add(
             build.sub(build.maximum(x, 0.0), build.mul(x, y)), Node.of(arithmetic.Log1p(), power)
         )
+
+    def slopes(self, x: Node, y: Node) -> tuple[Node, Node] | None:
+        """sigmoid(x) - y, without cancellation for either target, and smooth at 0."""
+        up = build.compare(x, "gt", 0.0)
+        share = Node.of(native.Sigmoid(), build.select(up, build.mul(x, -1.0), x))
+        slope = build.select(up, build.sub(build.sub(1.0, y), share), build.sub(share, y))
+        return slope, build.mul(x, -1.0)
 
 
 @declare
@@ -184,7 +231,8 @@ class CosineSimilarity(Composite):
     def expand(self, *inputs: Node) -> Node:
         x, y = build.unify(*(build.compute(i) for i in inputs))
         total = build.reduce(build.mul(x, y), "add", self.axis)
-        lengths = [build.maximum(statistics.Norm(self.axis).wide(v), self.epsilon) for v in (x, y)]
+        norms = (Node.of(statistics.Norm(self.axis), v) for v in (x, y))  # has a slope at 0
+        lengths = [build.maximum(norm, self.epsilon) for norm in norms]
         return build.cast(build.div(total, build.mul(*lengths)), inputs[0].type.dtype)
 
     @classmethod

@@ -66,7 +66,7 @@ class Normalize(Normalization):
         return {}
 
     def wide(self, x: Node, learned: Mapping[str, Node]) -> Node:
-        length = statistics.Norm(self.axis, True, self.ord).wide(x)
+        length = Node.of(statistics.Norm(self.axis, True, self.ord), x)  # has a derivative at 0
         return build.div(x, build.maximum(length, self.epsilon))
 
     @classmethod

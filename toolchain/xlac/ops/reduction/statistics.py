@@ -150,9 +150,7 @@ class Std(Deviation):
         gap = build.sub(wide, mean(wide, self.axis, True))
         total = build.reduce(build.mul(build.compute(t), gap), "add", self.axis, self.keepdims)
         less = build.maximum(build.sub(number(wide, self.axis), float(self.correction)), 0.0)
-        length = build.compute(node)
-        safe = build.select(build.compare(length, "eq", 0.0), 1.0, length)
-        return [build.cast(build.div(total, build.mul(less, safe)), node.type.dtype)]
+        return [build.cast(over_length(total, build.compute(node), less), node.type.dtype)]
 
     def wide(self, x: Node) -> Node:
         return build.sqrt(self.variance_node(x))
@@ -176,9 +174,7 @@ class Norm(Float):
         assert t is not None
         product = build.mul(build.compute(t), build.compute(x))
         total = build.reduce(product, "add", self.axis, self.keepdims)
-        length = build.compute(node)
-        safe = build.select(build.compare(length, "eq", 0.0), 1.0, length)
-        return [build.cast(build.div(total, safe), node.type.dtype)]
+        return [build.cast(over_length(total, build.compute(node)), node.type.dtype)]
 
     def infer(self, *types: Type) -> Type:
         if self.ord not in (1, 2, math.inf):
@@ -239,6 +235,17 @@ class Logsumexp(Float):
         top = np.where(np.isfinite(top), top, x.dtype.type(0))
         logs = np.log(np.sum(np.exp(x - top), axis=axes, keepdims=True)) + top
         return logs if self.keepdims else np.squeeze(logs, axes)
+
+
+def over_length(total: Node, length: Node, times: Node | None = None) -> Node:
+    """total / (times * length); a constant 0 where the length is, so that the second derivative is
+    0 as well.
+    """
+    flat = build.compare(length, "eq", 0.0)
+    safe = build.select(flat, 1.0, length)
+    return build.select(
+        flat, 0.0, build.div(total, safe if times is None else build.mul(times, safe))
+    )
 
 
 def finite(x: Node) -> Node:

@@ -200,7 +200,7 @@ class Mish(Formula):
     mnemonic = "mish"
 
     def formula(self, *xs: Node) -> Node:
-        return build.mul(xs[0], tanh(Softplus().formula(*xs)))
+        return build.mul(xs[0], tanh(Node.of(Softplus(), *xs)))
 
 
 @declare
