@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import xlac
 
 Array = NDArray[Any]
-INF = np.inf
+INF, NAN = np.inf, np.nan
 ROOT = 3**-0.5
 
 
@@ -39,6 +39,8 @@ def weighted(x: Any, row: Any) -> Any:
 
 
 ROWS = [[0, 0, 0], [1, 2, 2], [0, 0, 3]]
+SPECIAL = [[1, 3, 3, 2], [0, NAN, 1, 2], [INF, INF, 1, 2], [-INF] * 4]
+LARGEST = [[0, 0.5, 0.5, 0], [NAN] * 4, [0.5, 0.5, 0, 0], [0.25] * 4]
 LOGITS, LABELS = [0, 0, 800, 800, -800, -800, INF, -INF], [0, 1, 0, 1, 0, 1, 0, 1]
 CASES = {
     "binary_cross_entropy": GuardCase(
@@ -105,6 +107,15 @@ CASES = {
         lambda x: xlac.std(x, axis=1),
         ([[2, 2, 2], [-1, 0, 1]],),
         ([[0, 0, 0], [-(6**-0.5), 0, 6**-0.5]],),
+    ),
+    "reduce_max": GuardCase(lambda x: xlac.reduce_max(x, axis=1), (SPECIAL,), (LARGEST,)),
+    "reduce_min": GuardCase(
+        lambda x: xlac.reduce_min(x, axis=1), (np.negative(SPECIAL),), (LARGEST,)
+    ),
+    "logsumexp": GuardCase(
+        lambda x: xlac.logsumexp(x, axis=1),
+        ([[0, 0, -INF, -INF], *SPECIAL[1:]],),
+        ([[0.5, 0.5, 0, 0], [NAN] * 4, [NAN, NAN, 0, 0], [NAN] * 4],),
     ),
     "softplus": GuardCase(xlac.softplus, ([-800, -0.0, 0, 800],), ([0, 0.5, 0.5, 1],)),
     "mish": GuardCase(xlac.mish, ([-800, -0.0, 0, 800],), ([0, 0.6, 0.6, 1],)),

@@ -38,6 +38,8 @@ def test_gradients_at_guards(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_second_derivatives_at_guards(name: str) -> None:
     found = gradients(name, np.float64, twice=True)
-    assert all(np.isfinite(g).all() for g in found)
+    for second, first in zip(found, CASES[name].gradients, strict=True):
+        rows = np.isfinite(first).all(-1)
+        assert np.isfinite(second[rows]).all()
     if name in SECOND:
         np.testing.assert_allclose(found[0], SECOND[name], 1e-12, 1e-12)

@@ -35,6 +35,9 @@ FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "norm, ord 1": lambda x: torch.linalg.vector_norm(x, 1, dim=1),
     "norm, ord inf": lambda x: torch.linalg.vector_norm(x, INF, dim=1),
     "std": lambda x: x.std(1, correction=0),
+    "reduce_max": lambda x: x.amax(1),
+    "reduce_min": lambda x: x.amin(1),
+    "logsumexp": lambda x: x.logsumexp(1),
     "softplus": functional.softplus,
     "mish": functional.mish,
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlac.ir.dims import Dim, bounds, volume
 from xlac.ir.faults import APPEARING, INFINITY
-from xlac.ir.graph import Graph, Node, apply, zeros
+from xlac.ir.graph import Graph, Node, apply
 from xlac.ir.leading import AXES, with_initial_scalars
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
 from xlac.ir.types import Type, Types
@@ -116,7 +116,7 @@ class Reduce(Op):
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
         """Of a product: the change of each factor times all others. Of a maximum: the change of the
-        largest element, the mean of them where several are equal.
+        largest element, the mean of them where several are equal; NaN where it is NaN.
         """
         (x, *_), (t, *_) = node.inputs, tangents
         if self.body is not None or self.combine not in ("mul", "max", "min"):
@@ -134,11 +134,13 @@ class Reduce(Op):
             change = apply("mul", t, apply("mul", *others))
             return [apply("reduce", change, axes=(len(kept),), combine="add")]
         best = apply("broadcast", node, shape=x.shape, axes=self._kept(node))
-        chosen = apply("compare", x, best, direction="eq")
-        change = apply("select", chosen, t, zeros(t.type))
         wide = t.type.dtype.compute
-        count = apply("reduce", apply("cast", chosen, dtype=wide), axes=self.axes, combine="add")
-        total = apply("reduce", apply("cast", change, dtype=wide), axes=self.axes, combine="add")
+        # a factor, and no selection: with NaN nothing is chosen, and a cotangent over 0 times 0
+        # is NaN
+        chosen = apply("cast", apply("compare", x, best, direction="eq"), dtype=wide)
+        change = apply("mul", apply("cast", t, dtype=wide), chosen)
+        count = apply("reduce", chosen, axes=self.axes, combine="add")
+        total = apply("reduce", change, axes=self.axes, combine="add")
         return [apply("cast", apply("div", total, count), dtype=t.type.dtype)]
 
     def _kept(self, node: Node) -> Ints:

@@ -208,7 +208,9 @@ class Logsumexp(Float):
     mnemonic = "logsumexp"
 
     def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
-        """The mean of the changes, weighted by the exponentials."""
+        """The mean of the changes, weighted by the exponentials; NaN where infinities or NaN leave
+        no weights.
+        """
         (x,), (t,) = node.inputs, tangents
         assert t is not None
         wide, axes = build.compute(x), build.axes_of(self.axis, x.type.rank)
@@ -217,7 +219,7 @@ class Logsumexp(Float):
             if axes and not self.keepdims
             else build.compute(node)
         )
-        share = build.exp(build.sub(wide, finite(top)))
+        share = build.exp(build.sub(wide, top))
         change = build.reduce(build.mul(build.compute(t), share), "add", axes, self.keepdims)
         return [build.cast(change, node.type.dtype)]
 
