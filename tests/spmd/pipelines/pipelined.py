@@ -12,7 +12,7 @@ from xlac.ranks.pipeline_plans import StepModels
 from xlac.spec.load import load_training
 from xlac.spmd.mesh import Mesh
 from xlac.spmd.run_time import Rates
-from xlac.training.accumulate import NUMBER
+from xlac.training.micro_batches.accumulate import NUMBER
 from xlac.training.program import graphs_of
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request

@@ -84,6 +84,13 @@ class LogisticSteps:
     def run_evaluate(self, arrays: Mapping[str, Any]) -> Totals:
         return self._forward(arrays)[2]
 
+    @property
+    def carries(self) -> tuple[str, ...]:
+        return ()
+
+    def begin_sequence(self, kind: str) -> None:
+        pass
+
     def state(self) -> dict[str, Array]:
         return {name: array.copy() for name, array in self._state.items()}
 

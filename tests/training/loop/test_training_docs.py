@@ -7,8 +7,10 @@ import runpy
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import xlac
 from xlac.cli.commands.train import command
 from xlac.diagnostics import catalogue
 
@@ -53,3 +55,14 @@ def test_its_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "program.py").write_text(program)
     assert runpy.run_path("program.py")["run"].steps == 90
     assert (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_its_model_with_state_learns(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", CHAPTER, re.MULTILINE | re.DOTALL)
+    (text,) = (block for block in blocks if "state:" in block)
+    (tmp_path / "m.yaml").write_text(text)
+    trainer = xlac.trainer(tmp_path / "m.yaml", target="reference")
+    assert trainer.carries == ("h",)
+    given = {name: np.ones(type.shape, np.float32) for name, type in trainer.inputs.items()}
+    losses = [trainer.step(**given)["loss"] for _ in range(3)]
+    assert losses[2] < losses[1] < losses[0] and trainer.state()["h"].any()

@@ -13,7 +13,7 @@ from xlac.cli.choice import chosen, pairs
 from xlac.cli.inputs import check_outputs, drawn, gather
 
 if TYPE_CHECKING:
-    from xlac.training.step import TrainingGraphs
+    from xlac.training.graphs import TrainingGraphs
 
 
 # length of the run that a measured step belongs to, where its rate depends on it

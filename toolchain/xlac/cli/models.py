@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from xlac.training.step import TrainingGraphs
+    from xlac.training.graphs import TrainingGraphs
 
 
 def open_model(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xlac.cli.commands.build import Build
     from xlac.options import CompileOptions
     from xlac.spec.load import TrainedSpec
-    from xlac.training.step import TrainingGraphs
+    from xlac.training.graphs import TrainingGraphs
     from xlac_sdk.backend import Backend
     from xlac_sdk.host.package import Packaging
 

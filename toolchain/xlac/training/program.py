@@ -21,9 +21,10 @@ from xlac.spec.report import Fault
 from xlac.spec.training.section import Training
 from xlac.spmd.model import DATA, mesh_of, parsed
 from xlac.support.failures import FACT, checks_of
+from xlac.training.graphs import TrainingGraphs
 from xlac.training.settings import settings_of_program
 from xlac.training.state import LENGTH
-from xlac.training.step import FINITE, TrainingGraphs, training_graphs
+from xlac.training.step import FINITE, training_graphs
 from xlac_sdk.programs.entries import Entries, Entry
 from xlac_sdk.programs.fingerprint import fingerprint
 from xlac_sdk.programs.program import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from xlac.training.graphs import TrainingGraphs
 from xlac.training.state import LENGTH
-from xlac.training.step import TrainingGraphs
 from xlac_sdk.host.entry_calls import setting_number
 from xlac_sdk.programs.entries import Setting, largest
 from xlac_sdk.programs.program import Slot

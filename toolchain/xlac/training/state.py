@@ -20,6 +20,7 @@ from xlac.spec.training.ema import PREFIX
 from xlac.spec.training.objective import Objective
 from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training, scalar_type
+from xlac.training.carried.states import CarriedStates
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
 
@@ -60,6 +61,7 @@ class TrainingState:
         if training.ema is not None:
             self._add_averages()
         self._add_counters()
+        self.carried = CarriedStates.of(model, training, self._zeros, self.transient)
 
     def _add_weights(self, measured: Sequence[str]) -> None:
         training = self.training
@@ -127,6 +129,9 @@ class TrainingState:
                     name = f"{state_prefix(objective)}lr{f'.{len(rates)}' if rates else ''}"
                     rates[name] = optimizer.rate
                     self._add(name, scalar, _filled(scalar, optimizer.rate.base))
+
+    def _zeros(self, name: str, type: Type) -> Node:
+        return self._add(name, type, _filled(type, 0))
 
     def transient(self, name: str, type: Type) -> Node:
         """Adds a transient tensor, initially zero. Raises Fault for a name that a weight has."""

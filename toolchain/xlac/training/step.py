@@ -6,14 +6,14 @@ Every state tensor is a parameter of kind "state"; all graphs list them in the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xlac.autodiff.origins import with_origin
-from xlac.ir.dims import Dim, evaluate
 from xlac.ir.graph import Graph, Node
 from xlac.model import Model
 from xlac.ops import build
+from xlac.ops.tensor.leaf import asked as asked_of
 from xlac.ops.tensor.leaf import param
 from xlac.ops.walks import substituted
 from xlac.spec.summary import statistics
@@ -21,12 +21,14 @@ from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.objective import nodes_asked
 from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training
-from xlac.training.accumulate import ACCUMULATE, Accumulation, MicroBatch, no_micro_batches
-from xlac.training.averages import EVALUATE, RUN, no_averages
+from xlac.training.averages import EVALUATE, RUN
+from xlac.training.carried.states import FOR_EVALUATE, FOR_RUN, FOR_STEP
+from xlac.training.graphs import Metric, TrainingGraphs
+from xlac.training.micro_batches.accumulate import Accumulation, MicroBatch
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import chosen
 from xlac.training.scaling import any_of, finite_unless_spoiled, following_scale, scale_of, together
-from xlac.training.state import LENGTH, SCALE, STEP, StateTensor, TrainingState
+from xlac.training.state import LENGTH, SCALE, STEP, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_outputs
 from xlac_sdk.source import Origin
 
@@ -35,74 +37,6 @@ FINITE = "finite"
 
 LOSS_SCALE = "loss_scale"
 """An output of a step with a dynamic loss scale: the scale that it used."""
-
-
-@dataclass(frozen=True, eq=False)
-class Metric:
-    """A mean that a step and an evaluation return as the output `name`. `count` is the number of
-    elements that it averages over: a size, or the name of the output that holds it. With `parts`
-    it is their sum, and they have the counts.
-    """
-
-    name: str
-    count: Dim | str
-    parts: tuple[Metric, ...] = ()
-
-    @staticmethod
-    def of(name: str, mean: BatchMean) -> Metric:
-        """The metric of a mean of the spec."""
-        parts = (Metric.of(f"{name}.{n}", part) for n, part in enumerate(mean.parts, 1))
-        number = f"{name}.count" if isinstance(mean.count, Node) else mean.count
-        return Metric(name, number, tuple(parts))
-
-    def sums(self, outputs: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[float, ...]:
-        """(sum, count) from a call's outputs and sizes; a pair for each part, if it has parts."""
-        if self.parts:
-            return tuple(n for part in self.parts for n in part.sums(outputs, sizes))
-        count = outputs[self.count] if isinstance(self.count, str) else evaluate(self.count, sizes)
-        mean, number = float(outputs[self.name]), float(count)
-        return (mean * number if number else 0.0, number)
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingGraphs:
-    """The models of training. Of several micro-batches `step` takes the last one and `accumulate`
-    those before it: one entry for each pass over them, of which losses that learn in turn have one.
-    """
-
-    step: Model
-    accumulate: Mapping[str, Model]
-    evaluate: Model
-    run: Model
-    averaged: Mapping[str, Model]  # evaluation and model with averaged weights, by entry
-    state: tuple[StateTensor, ...]
-    metrics: tuple[Metric, ...]  # losses first
-    losses: tuple[str, ...]  # the metrics that are minimised
-    # by loss ("" if there is one), then by the state tensor that holds the base rate
-    rates: Mapping[str, Mapping[str, Rate]]
-    micro_batches: int = 1  # of a step
-    shard: str | None = None  # what ranks along `data` hold in parts
-
-    @property
-    def entries(self) -> dict[str, Model]:
-        """The models that exist, by entry name."""
-        return {
-            "step": self.step,
-            "evaluate": self.evaluate,
-            "run": self.run,
-            **self.averaged,
-            **self.accumulate,
-        }
-
-    def entry(self, name: str) -> Model:
-        """The model of an entry. Raises SourceError for an entry with averages where none are kept,
-        and for micro-batches that a step does not have.
-        """
-        entries = self.entries
-        if name not in entries:
-            is_part = name.startswith(ACCUMULATE)
-            raise no_micro_batches(self.accumulate) if is_part else no_averages()
-        return entries[name]
 
 
 def training_graphs(model: Model, training: Training) -> TrainingGraphs:
@@ -127,26 +61,26 @@ class _Builder:
         means = {**losses, **training.metrics}
         roots = [node for mean in means.values() for node in mean.nodes()]
         roots += training.graph.outputs.values()
-        on_state = dict(zip(roots, substituted(roots, self.state.params), strict=True))
-        numbers, outputs = self._results(means, on_state)
+        own = self._on_state(roots, self.state.params)
+        on_state, order = own[FOR_STEP], list(self._numbers(means, own[FOR_EVALUATE]))
+        called = self._called(means, own, "evaluate", "run")
         averaged: dict[str, Model] = {}
         if self.state.averages:
-            own = dict(zip(roots, substituted(roots, self.state.averaged()), strict=True))
-            pairs = zip((EVALUATE, RUN), self._results(means, own), strict=True)
-            averaged = {kind: self._model(kind, nodes) for kind, nodes in pairs}
+            own = self._on_state(roots, self.state.averaged())
+            averaged = self._called(means, own, EVALUATE, RUN)
         parts: dict[str, Model] = {}
         whole: MicroBatch | None = None
         if self.sums is not None:
             for number in range(len(self.sums.passes)):
                 part = MicroBatch(self.sums, number, last=False)
                 kind = self.sums.entry(number)
-                parts[kind] = self._step(kind, on_state, list(numbers), part)
+                parts[kind] = self._step(kind, on_state, order, part)
             whole = MicroBatch(self.sums, len(self.sums.passes) - 1, last=True)
         return TrainingGraphs(
-            self._step("step", on_state, list(numbers), whole),
+            self._step("step", on_state, order, whole),
             parts,
-            self._model("evaluate", numbers),
-            self._model("run", outputs),
+            called["evaluate"],
+            called["run"],
             averaged,
             tuple(self.state.tensors.values()),
             tuple(Metric.of(name, mean) for name, mean in means.items()),
@@ -154,18 +88,56 @@ class _Builder:
             self.state.rates,
             training.accumulate,
             training.shard,
+            self.state.carried.types,
         )
 
-    def _results(
+    def _on_state(
+        self, roots: Sequence[Node], weights: Mapping[Node, Node]
+    ) -> dict[str, dict[Node, Node]]:
+        """By kind of call: nodes of the spec's graph -> the same over the state. `weights` are its
+        nodes by those that they replace.
+        """
+        own: dict[str, dict[Node, Node]] = {}
+        for kind, carried in self.state.carried.nodes.items():
+            over = {**weights, **carried}
+            own[kind] = (
+                dict(zip(roots, substituted(roots, over), strict=True))
+                if carried or not own
+                else own[FOR_STEP]
+            )
+        return own
+
+    def _called(
+        self,
+        means: Mapping[str, BatchMean],
+        own: Mapping[str, Mapping[Node, Node]],
+        evaluate: str,
+        run: str,
+    ) -> dict[str, Model]:
+        """An evaluation and a call of the model by the names of their entries; `own` maps nodes of
+        the spec's graph to the same over the state, by kind of call.
+        """
+        carried = self.state.carried
+        numbers = self._numbers(means, own[FOR_EVALUATE])
+        results = {name: own[FOR_RUN][node] for name, node in carried.results.items()}
+        models: dict[str, Model] = {}
+        for name, kind, outputs in ((evaluate, FOR_EVALUATE, numbers), (run, FOR_RUN, results)):
+            following = carried.following(kind, own[kind])
+            after = {held: f"{held}.next" for held in following}
+            outputs |= {after[held]: node for held, node in following.items()}
+            models[name] = self._model(name, outputs, after)
+        return models
+
+    def _numbers(
         self, means: Mapping[str, BatchMean], on_state: Mapping[Node, Node]
-    ) -> tuple[dict[str, Node], dict[str, Node]]:
-        """The outputs of an evaluation, and those of the model, by name; `on_state` maps nodes of
-        the spec's graph to the same over the state.
+    ) -> dict[str, Node]:
+        """The outputs of an evaluation by name; `on_state` maps nodes of the spec's graph to the
+        same over the state.
         """
         numbers: dict[str, Node] = {}
         for name, mean in means.items():
             numbers |= mean_outputs(name, mean, [on_state[node] for node in mean.nodes()])
-        return numbers, {name: on_state[n] for name, n in self.training.graph.outputs.items()}
+        return numbers
 
     def _full_graph(self) -> Graph:
         """The model with losses and metrics, which may need more nodes than its outputs."""
@@ -183,7 +155,7 @@ class _Builder:
         """
         used = Graph(kind, (), outputs)
         needed = {n for n in used.order if not n.inputs}
-        inputs = [n for n in self.training.graph.inputs if n in needed]
+        inputs = [n for n in asked_of(self.training.graph) if n in needed]
         graph = Graph(f"{self.model.name}_{kind}", (*inputs, *self.state.nodes.values()), outputs)
         frozen = {
             param(n).name for n in needed if n.op.mnemonic == "param" and param(n).kind == "weight"
@@ -217,6 +189,8 @@ class _Builder:
         first = training.objectives[0]
         means = {first.metric: first.loss, **training.metrics}
         asked = [on_state[node] for mean in means.values() for node in mean.nodes()]
+        carried = self.state.carried.following(FOR_STEP, on_state)
+        asked += carried.values()
         learning = dict(zip(asked, mode.nodes(asked), strict=True))
         values: dict[str, Node] = {}
         for name, mean in means.items() if part is None or part.is_first_pass else ():
@@ -243,6 +217,7 @@ class _Builder:
             following = {}
         measured = {param(n).name: new for n, new in mode.measured.items()}
         following |= measured if part is None else part.measured(mode.measured, earlier)
+        following |= {name: learning[node] for name, node in carried.items()}
         if last:
             following |= self.state.next_averages(following, counters.step)
             following[STEP] = build.add(nodes[STEP], 1)

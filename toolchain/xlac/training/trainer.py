@@ -20,19 +20,20 @@ from xlac.spec.load import load_training
 from xlac.spec.training.ema import PREFIX
 from xlac.training import weights
 from xlac.training.averages import EVALUATE, RUN, Averages, no_averages, with_averages
+from xlac.training.carried.sequences import Sequences
 from xlac.training.data.index_ranges import in_range, index_ranges
 from xlac.training.entries import checked_state, fingerprint, step_inputs
 from xlac.training.factor_files import FactorFiles
 from xlac.training.failures.replay import failure
 from xlac.training.loop.saved import SavedState
 from xlac.training.loop.steps import Totals, added, finite_only, is_finite, means
-from xlac.training.micro_batches import MicroBatches, calls, checked_number
+from xlac.training.micro_batches.parts import MicroBatches, calls, checked_number
 from xlac.training.program import graphs_of
 from xlac.training.ranks.division import RankTraining
 from xlac.training.ranks.pipeline import programs_of
 from xlac.training.settings import ENDLESS, NO_LENGTH, rate_of, settings
 from xlac.training.state import LENGTH, SCALE, STEP
-from xlac.training.step import FINITE, LOSS_SCALE, Metric
+from xlac.training.step import FINITE, LOSS_SCALE
 from xlac.training.torch_checkpoint import TorchCheckpoint, torch_state
 from xlac_sdk.host.entry_calls import setting_number
 from xlac_sdk.support.counts import number_of
@@ -40,7 +41,7 @@ from xlac_sdk.support.counts import number_of
 LEAST_SCALE = 2.0**-14  # gradients that overflow with this loss scale would do so without one
 
 
-class Trainer(SavedState, FactorFiles):
+class Trainer(SavedState, FactorFiles, Sequences):
     """A model with its optimizer, compiled for a target.
 
     `inputs` are the types of a step's inputs by name, the model's first, with the size `batch`
@@ -80,11 +81,11 @@ class Trainer(SavedState, FactorFiles):
         self._programs = programs_of(self._models, self._options, tell, among)
         self.ranks = self._programs.here  # the ranks of the mesh, if there is one
         self._tensors = {name: one for name, one in tensors.items() if not one.transient}
-        self._metrics: tuple[Metric, ...] = graphs.metrics
+        self._metrics, self._carried = graphs.metrics, graphs.carried
         self._settings, self._needs_length = settings(graphs), LENGTH in self._tensors
         self._model, self._factors = model, training.factors
         self._objectives = training.objectives
-        self.batch = training.batch
+        self.batch = training.batch if training.batch in model.dims else ""  # where that is fixed
         self._passes = tuple(graphs.accumulate)
         steps = [graphs.step, *graphs.accumulate.values()]
         self.inputs = step_inputs(graphs.run, training.graph, steps)
@@ -93,14 +94,13 @@ class Trainer(SavedState, FactorFiles):
         self.losses = graphs.losses
         self.ranges = index_ranges(graphs.evaluate.graph)
         self.accumulate = training.accumulate
-        self._micro_batches = MicroBatches(self.inputs, model.dims, self.batch, self.accumulate)
+        self._micro_batches = MicroBatches(self.inputs, model.dims, training.batch, self.accumulate)
         whole = steps[: len(steps) - 1] or steps  # the last is as the step, but for its update
         if mesh is not None and training.statistics == "local":
             alone = graphs_of(model, training)  # one fingerprint for any number of ranks
             same = [alone.step, *alone.accumulate.values()]
             whole = same[: len(same) - 1] or same
         self.fingerprint = fingerprint(whole, self.accumulate)
-        self._initial = {name: tensor.initial for name, tensor in self._tensors.items()}
         self._mid_step = False  # an exception ended the last step between its micro-batches
         self.reset()
 
@@ -244,7 +244,7 @@ class Trainer(SavedState, FactorFiles):
 
     def reset(self) -> None:
         """Sets the initial state: initial weights, no steps done."""
-        self._begin({name: make() for name, make in self._initial.items()})
+        self._begin({name: tensor.initial() for name, tensor in self._tensors.items()})
 
     def _begin(self, state: dict[str, Array]) -> None:
         """Sets the whole state, arrays by name, which is not copied."""

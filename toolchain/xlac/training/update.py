@@ -17,7 +17,7 @@ from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.objective import Objective
 from xlac.spec.training.rates import Rate
 from xlac.spec.training.section import Training
-from xlac.training.accumulate import MicroBatch
+from xlac.training.micro_batches.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import by_rows, chosen
 from xlac.training.scaling import all_finite, any_of, unscaled

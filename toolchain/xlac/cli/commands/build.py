@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xlac.driver import Lowered
     from xlac.model import Model
     from xlac.passes.pipeline import Pipeline
-    from xlac.training.step import TrainingGraphs
+    from xlac.training.graphs import TrainingGraphs
     from xlac_sdk.host.package import Packaging
     from xlac_sdk.target import Target
 from xlac.cli.packages import FormsOption, machines, packaging

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from xlac.model import Model
     from xlac.spmd.cost import NetworkLink
     from xlac.spmd.mesh import Mesh
-    from xlac.training.step import TrainingGraphs
+    from xlac.training.graphs import TrainingGraphs
     from xlac_sdk.target import Target
 
 

@@ -88,6 +88,14 @@ class TorchTrainer(SavedState):
         """Raises SourceError: no averages are kept."""
         raise no_averages()
 
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """None: a module's own buffers stay as its calls leave them."""
+        return ()
+
+    def begin_sequence(self, kind: str) -> None:
+        """Nothing is carried."""
+
     def run_step(self, arrays: Mapping[str, Any]) -> Sums:
         """Updates the parameters from a batch; returns its loss as sum and count. With `accumulate`
         the batch is divided into as many micro-batches, the last one possibly smaller, whose

@@ -29,8 +29,9 @@ from xlac.training.loop.steps import (
     begin_length,
     failed_step,
     is_finite,
-    mean,
+    loss_not_finite,
     means,
+    out_of_order,
 )
 from xlac.training.ranks.folder import run_files
 from xlac_sdk.source import Diagnostic, LimitError, SourceError
@@ -112,6 +113,8 @@ class TrainingLoop:
         """Restores a checkpoint, or writes the first one."""
         length = self._length()
         begin_length(self.steps, length)
+        if self.options.shuffle and self.steps.carries:
+            self.report.say(out_of_order(self.steps.carries))
         if saved is not None:
             compare(saved.identity, self._identity(), self.folder)
         self.folder.describe({**self._about, "identity": self._identity()})
@@ -161,6 +164,8 @@ class TrainingLoop:
         ordered = self._order(number if self.options.shuffle else None)
         total = self.data.steps(ordered) or 0
         label = f"epoch {number}"
+        if not here.batches:  # else the checkpoint has what the model carries
+            self.steps.begin_sequence("step")
         step_batches = self.data.batches(ordered, here.batches)
         # a loader whose position is saved may not run ahead of the steps: no prefetching
         with nullcontext(step_batches) if self._loader else prefetched(step_batches) as batches:
@@ -185,13 +190,7 @@ class TrainingLoop:
         except SourceError as error:
             raise failed_step(error, here.step, here.epoch, self.folder.last) from None
         for name in (one for one in self.steps.losses if not is_finite(sums[one])):
-            what = "the loss" if name == "loss" else f"the loss {name!r}"
-            problem = (
-                f"{what} of step {here.step + 1} (epoch {here.epoch + 1}) is {mean(sums[name])}"
-            )
-            kept = f"{self.folder.last} is from before: " if self.folder.last else ""
-            hint = f"{kept}a smaller learning rate, clip, or data without extremes"
-            raise fault("XL6338", problem, hint)
+            raise loss_not_finite(name, sums[name], here.step, here.epoch, self.folder.last)
         here.sums = added(here.sums, sums)
         here.step += 1
         here.batches += 1
@@ -260,6 +259,7 @@ class TrainingLoop:
         sums: Sums = {}
         stored = replace(self._order(None), drop_last=data is self.data and self.options.drop_last)
         total = data.steps(stored) or 0
+        self.steps.begin_sequence("evaluate")
         with prefetched(data.batches(stored, 0)) as batches:
             for number, arrays in enumerate(batches, 1):
                 sums = added(sums, evaluate(arrays))

@@ -92,6 +92,13 @@ class TrainingSteps(Protocol):
     def ema(self) -> AveragedSteps:
         """The model with averaged weights."""
 
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """The states that the model carries from batch to batch, which `begin_sequence` resets."""
+
+    def begin_sequence(self, kind: str) -> None:
+        """Begins a pass over data, of kind "step" or "evaluate": nothing is carried into it."""
+
     def run_step(self, arrays: Mapping[str, Any]) -> Sums:
         """Updates the weights from a batch (arrays by input). Raises SourceError."""
 
@@ -153,6 +160,25 @@ def is_finite(numbers: Sequence[float]) -> bool:
 def finite_only(sums: Sums) -> dict[str, tuple[float, ...]]:
     """Sums and counts, those of non-finite metrics replaced by 0."""
     return {n: one if is_finite(one) else (0.0,) * len(one) for n, one in sums.items()}
+
+
+def out_of_order(carried: Sequence[str]) -> str:
+    """What to say of batches drawn in random order, where a model carries states through them."""
+    what = ", ".join(carried)
+    return f"note: the model carries {what} from batch to batch, and --no-shuffle is not given"
+
+
+def loss_not_finite(
+    name: str, numbers: Sequence[float], step: int, epoch: int, last: Path | None
+) -> SourceError:
+    """The error of a loss (its sums and counts) that is not finite, with the position in the run as
+    `failed_step` has it.
+    """
+    what = "the loss" if name == "loss" else f"the loss {name!r}"
+    problem = f"{what} of step {step + 1} (epoch {epoch + 1}) is {mean(numbers)}"
+    kept = f"{last} is from before: " if last else ""
+    hint = f"{kept}a smaller learning rate, clip, or data without extremes"
+    return SourceError(Diagnostic("XL6338", problem, hint=hint))
 
 
 def failed_step(error: SourceError, step: int, epoch: int, last: Path | None) -> SourceError:

@@ -16,10 +16,10 @@ from xlac.model import Model
 from xlac.ranks.built import arrays_of, rank_parts
 from xlac.ranks.program import RankProgram, rank_program
 from xlac.spmd.mesh import Mesh, Sharding, part_of
+from xlac.training.graphs import TrainingGraphs
 from xlac.training.program import training_program
 from xlac.training.ranks.division import TrainingDivision
 from xlac.training.state import StateTensor
-from xlac.training.step import TrainingGraphs
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.ranks.parts import DividedArray, RankParts
 from xlac_sdk.programs.program import Program, exchanges

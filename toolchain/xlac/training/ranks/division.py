@@ -16,10 +16,10 @@ from xlac.ops.walks import substituted
 from xlac.spmd.mesh import AxisNames, Mesh, Sharding
 from xlac.spmd.model import DATA, of_rank
 from xlac.spmd.sums.states import partial_states, with_partial_states
-from xlac.training.accumulate import ACCUMULATE
+from xlac.training.graphs import TrainingGraphs
+from xlac.training.micro_batches.accumulate import ACCUMULATE
 from xlac.training.program import with_entries
 from xlac.training.state import StateTensor
-from xlac.training.step import TrainingGraphs
 from xlac_sdk.target import Target
 
 

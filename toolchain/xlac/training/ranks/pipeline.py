@@ -27,11 +27,11 @@ from xlac.ranks.pipeline_program import agree, check_collectives
 from xlac.ranks.program import parts_of_inputs
 from xlac.runtime.compiled import Compiled
 from xlac.spmd.run_time import Rates
-from xlac.training.accumulate import ACCUMULATE, NUMBER
+from xlac.training.graphs import TrainingGraphs
+from xlac.training.micro_batches.accumulate import ACCUMULATE, NUMBER
 from xlac.training.ranks.division import RankTraining
 from xlac.training.ranks.programs import RankTrainingPrograms
 from xlac.training.shared_state import TrainingPrograms
-from xlac.training.step import TrainingGraphs
 from xlac_sdk.host import stopping
 from xlac_sdk.host.array_values import as_array
 from xlac_sdk.host.call_binding import unknown

@@ -25,12 +25,13 @@ from xlac.ranks.pipeline_built import (
 from xlac.ranks.pipeline_plans import StepModels
 from xlac.ranks.stage_program import StageProgram
 from xlac.spmd.mesh import Mesh, part_of
-from xlac.training.accumulate import ACCUMULATE
+from xlac.training.graphs import TrainingGraphs
+from xlac.training.micro_batches.accumulate import ACCUMULATE
 from xlac.training.ranks.division import RankTraining, TrainingDivision
 from xlac.training.ranks.pipeline import kinds_of_step, numbers_of, rows_of
 from xlac.training.settings import settings_of_program
 from xlac.training.state import LENGTH, StateTensor
-from xlac.training.step import FINITE, TrainingGraphs
+from xlac.training.step import FINITE
 from xlac_sdk.backend import Backend
 from xlac_sdk.host.ranks.parts import DividedArray, RankParts
 from xlac_sdk.programs.entries import Entries, Entry

@@ -1,0 +1,33 @@
+"""Where a trainer's model begins a sequence: what it carries from batch to batch is as at first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from xlac.ir.types import Type
+from xlac.training.carried.states import FOR_STEP
+from xlac.training.shared_state import TrainingPrograms
+from xlac_sdk.support.choices import chosen
+
+
+class Sequences:
+    """`carries` and `begin_sequence` of a trainer."""
+
+    _programs: TrainingPrograms
+    _carried: Mapping[str, Mapping[str, Type]]
+
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """The states that the model carries from batch to batch, by its spec."""
+        return tuple(self._carried[FOR_STEP])
+
+    def begin_sequence(self, kind: str = FOR_STEP) -> None:
+        """What the model carries from one `step` to the next (or from one `evaluate`, or `run`, a
+        call of the model, to the next) is what it was before the first. `reset` and `restore` do so
+        for evaluations and calls. Raises SourceError for another kind.
+        """
+        for name, type in self._carried[chosen("kind of call", kind, list(self._carried))].items():
+            zeros = np.zeros(tuple(map(int, type.shape)), type.dtype.numpy)  # type: ignore[arg-type]
+            self._programs.write(name, zeros)

@@ -1,0 +1,1 @@
+"""Steps that take their batch in several micro-batches."""
