@@ -117,6 +117,19 @@ CASES = {
         ([[0, 0, -INF, -INF], *SPECIAL[1:]],),
         ([[0.5, 0.5, 0, 0], [NAN] * 4, [NAN, NAN, 0, 0], [NAN] * 4],),
     ),
+    "clip": GuardCase(
+        lambda x: xlac.clip(x, min=-1.0, max=1.0), ([-2, -1, 0, 1, 2, NAN],), ([0, 1, 1, 1, 0, 0],)
+    ),
+    "clip, above": GuardCase(lambda x: xlac.clip(x, min=0.0), ([-1, 0, 1],), ([0, 1, 1],)),
+    "clip between tensors": GuardCase(
+        xlac.clip,
+        ([-2, -1, 0, 1, 2, 0], [-1, -1, -1, -1, -1, 2], [1, 1, 1, 1, 1, 1]),
+        ([0, 1, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1]),
+    ),
+    "clip between a tensor and itself": GuardCase(
+        lambda x, end: xlac.clip(x, end, end), ([-1, 0, 1], [0, 0, 0]), ([0, 1, 0], [1, 0, 1])
+    ),
+    "cbrt": GuardCase(xlac.cbrt, ([-INF, -8, 0, 1, INF],), ([0, 1 / 12, INF, 1 / 3, 0],)),
     "softplus": GuardCase(xlac.softplus, ([-800, -0.0, 0, 800],), ([0, 0.5, 0.5, 1],)),
     "mish": GuardCase(xlac.mish, ([-800, -0.0, 0, 800],), ([0, 0.6, 0.6, 1],)),
 }

@@ -100,7 +100,7 @@ class Cbrt(Direct):
     """The cube root, also of negative numbers."""
 
     mnemonic = "cbrt"
-    derivatives = ("t * (result / (3 * x))",)
+    derivatives = ("t / (3 * (result * result))",)
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -114,12 +114,46 @@ class Clip(Formula):
 
     def formula(self, *xs: Node) -> Node:
         x, *ends = xs
-        low: build.Value | None = self.min if self.min is not None else ends[0] if ends else None
-        high: build.Value | None = (
-            self.max if self.max is not None else ends[1] if len(ends) > 1 else None
-        )
+        low, high = self._ends(ends)
         x = x if low is None else build.maximum(x, low)
         return x if high is None else build.minimum(x, high)
+
+    def _ends(self, given: Sequence[Node]) -> tuple[build.Value | None, build.Value | None]:
+        """The lower and the upper end, of which operands are given; None: open."""
+        low = self.min if self.min is not None else given[0] if given else None
+        return low, self.max if self.max is not None else given[1] if len(given) > 1 else None
+
+    def tangent(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None] | None:
+        """x changes the result within the range and at its ends, as PyTorch has it; NaN does not.
+        An end does where x is beyond it, and the lower one nowhere if they cross.
+        """
+        shape = node.shape
+        x, *given = (build.broadcast_to(i, shape) for i in node.inputs)
+        low, high = self._ends(given)
+        above = None if low is None else build.compare(x, "ge", low)
+        below = None if high is None else build.compare(x, "le", high)
+        inside = _both(above, below)
+        if inside is None:
+            return [tangents[0]]
+        total: Node | None = None
+        for t, passes in zip(tangents, (inside, *self._beyond(x, given)), strict=True):
+            if t is not None and passes is not None:
+                wide = build.broadcast_to(t, shape)
+                part = build.select(passes, wide, build.like(0, wide))
+                total = part if total is None else build.add(total, part)
+        return [total]
+
+    def _beyond(self, x: Node, given: Sequence[Node]) -> Iterator[Node | None]:
+        """Where the result is that of each end that is an operand; None: a number stands for it."""
+        low, high = self._ends(given)
+        if given:
+            ordered = None if high is None else build.compare(given[0], "le", high)
+            yield None if self.min is not None else _both(build.compare(x, "lt", given[0]), ordered)
+        if len(given) > 1:
+            assert low is not None
+            crossed = build.compare(given[1], "lt", low)
+            beyond = build.apply1("or", build.compare(x, "gt", given[1]), crossed)
+            yield None if self.max is not None else beyond
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -127,6 +161,13 @@ class Clip(Formula):
         one = [Sample((Type(DType.F32, (3, 17)),), g, ("special",)) for g in given]
         three = [Sample((Type(d, (3, 5)), Type(d), Type(d)), {}) for d in DType if d in NUMBERS]
         return [*one, *three, Sample((Type(DType.I32, (0, 3)),), {"min": -1})]
+
+
+def _both(one: Node | None, other: Node | None) -> Node | None:
+    """Where both hold, of which None holds everywhere."""
+    if one is None or other is None:
+        return one or other
+    return build.apply1("and", one, other)
 
 
 @declare
