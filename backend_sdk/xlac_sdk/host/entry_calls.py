@@ -160,8 +160,9 @@ def setting_number(name: str, value: Any, most: float = LARGEST) -> float:
 
 
 def not_finite() -> SourceError:
-    """The error for a step whose gradients are not finite."""
-    problem = "the gradients are not finite; nothing was learned from this batch"
+    """The error for a step whose loss, gradients or running statistics are not finite."""
+    what = "the loss, gradients or running statistics"
+    problem = f"{what} are not finite; nothing was learned from this batch"
     hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
     return SourceError(Diagnostic("XL6031", problem, hint=hint))
 

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from xlac.autodiff.origins import with_origin
 from xlac.ir.dims import divisor
 from xlac.ir.graph import Graph, Node, apply, pick, walk
 from xlac.ir.op import Op
@@ -73,7 +74,8 @@ class TrainingMode:
                 replaced = self._in_parts(own).in_training(own, uniform)
                 assert replaced is not None
                 new[node], measured = replaced
-                self._record_statistics(measured)
+                named = with_origin([*measured.values()], node.origin, {own, *own.inputs})
+                self._record_statistics(dict(zip(measured, named, strict=True)))
         return [new[root] for root in roots]
 
     def _in_parts(self, node: Node) -> Op:

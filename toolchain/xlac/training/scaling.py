@@ -4,7 +4,10 @@ torch.amp.GradScaler does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from xlac.ir.graph import Node
 from xlac.ops import build
@@ -38,6 +41,17 @@ def all_finite(values: Sequence[Node]) -> Node:
     return together([build.reduce(f, "and") if f.shape else f for f in flags])
 
 
+def squares_finite(gradients: Sequence[Node]) -> Node:
+    """Whether the squares of all elements are finite, a bool scalar: optimizers keep sums of them,
+    and a norm, which is checked where gradients are clipped, is computed from them.
+    """
+    flags = []
+    for gradient in map(build.compute, gradients):
+        most = math.sqrt(np.finfo(gradient.type.dtype.numpy).max)
+        flags.append(build.compare(build.apply1("abs", gradient), "lt", most))
+    return together([build.reduce(f, "and") if f.shape else f for f in flags])
+
+
 def together(flags: Sequence[Node]) -> Node:
     """The conjunction of bool scalars."""
     conjunction = flags[0]
@@ -57,14 +71,41 @@ def any_of(flags: Sequence[Node | None]) -> list[Node]:
     return [disjunction]
 
 
-def finite_unless_spoiled(losses: Sequence[Node], before: Sequence[Node]) -> list[Node]:
-    """Flags that losses are finite, set to true where one of the flags `before` is false: a loss
-    computed from weights that an earlier, non-finite update of the step has spoiled says nothing.
+class FiniteFlags:
+    """Whether a step is finite: the losses, the running statistics that it writes, and the
+    gradients that it checks. With `in_turn` each loss is computed from weights that the one before
+    has updated.
     """
-    if not before:
-        return list(losses)
-    spoiled = build.apply1("not", together(before))
-    return [build.apply1("or", loss, spoiled) for loss in losses]
+
+    def __init__(self, in_turn: bool) -> None:
+        self._in_turn = in_turn
+        self._every: list[Node] = []
+        self._forward: list[Node] = []
+
+    @property
+    def every(self) -> Node:
+        """Whether all are finite, a bool scalar."""
+        return together(self._every)
+
+    @property
+    def forward(self) -> Node:
+        """Whether losses and statistics are, which no loss scale changes. One that was computed
+        from weights that a non-finite update of an earlier loss has spoiled counts as finite.
+        """
+        return together(self._forward)
+
+    def add(self, flags: Sequence[Node]) -> None:
+        """Adds the flags of an update, that of its loss first; none where it only adds to sums."""
+        for own in flags[:1]:
+            if self._in_turn and self._every:
+                own = build.apply1("or", own, build.apply1("not", together(self._every)))
+            self._forward.append(own)
+        self._every += flags
+
+    def add_statistics(self, following: Sequence[Node]) -> None:
+        """Adds that of the next values of running statistics, if there are any."""
+        if following:
+            self.add([all_finite(following)])
 
 
 def following_scale(

@@ -27,13 +27,13 @@ from xlac.training.graphs import Metric, TrainingGraphs
 from xlac.training.micro_batches.accumulate import Accumulation, MicroBatch
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import chosen
-from xlac.training.scaling import any_of, finite_unless_spoiled, following_scale, scale_of, together
+from xlac.training.scaling import FiniteFlags, any_of, following_scale, scale_of, together
 from xlac.training.state import LENGTH, SCALE, STEP, TrainingState
 from xlac.training.update import Counters, LossUpdate, mean_outputs
 from xlac_sdk.source import Origin
 
 FINITE = "finite"
-"""A bool output of a step: loss and checked gradients were finite. Else nothing was written."""
+"""A bool output of a step, whether it was finite (`FiniteFlags`). Else nothing was written."""
 
 LOSS_SCALE = "loss_scale"
 """An output of a step with a dynamic loss scale: the scale that it used."""
@@ -197,8 +197,7 @@ class _Builder:
             values |= mean_outputs(name, mean, [learning[on_state[node]] for node in mean.nodes()])
         counters = self._counters()
         following: dict[str, Node] = {}
-        finite: list[Node] = []
-        losses: list[Node] = []
+        flags = FiniteFlags(training.in_turn)
         learns: list[Node | None] = []  # whether there is something to learn from
         earlier: set[Node] = set()  # statistics that an earlier pass has measured
         taken = training.objectives if part is None else (*part.learned, *part.learning)
@@ -210,37 +209,33 @@ class _Builder:
             asked = [on_state[node] for node in objective.loss.nodes()]
             values |= update.compute(asked, self.state.slots, counters, part)
             following |= update.following
-            losses += finite_unless_spoiled(update.finite[:1], finite if training.in_turn else [])
-            finite += update.finite
+            flags.add(update.finite)
             learns.append(update.counted)
         if not last:  # updates of earlier passes are computed again, and not written
             following = {}
         measured = {param(n).name: new for n, new in mode.measured.items()}
-        following |= measured if part is None else part.measured(mode.measured, earlier)
+        measured = measured if part is None else part.measured(mode.measured, earlier)
+        following |= measured
         following |= {name: learning[node] for name, node in carried.items()}
         if last:
+            flags.add_statistics(list(measured.values()))
             following |= self.state.next_averages(following, counters.step)
             following[STEP] = build.add(nodes[STEP], 1)
         numbers = {name: values[name] for name in order if name in values}
         if last:
-            numbers |= self._all_or_nothing(following, finite, losses, learns)
+            numbers |= self._all_or_nothing(following, flags, learns)
         following |= part.following if part is not None else {}
         outputs = {**numbers, **{f"{name}.next": node for name, node in following.items()}}
         return self._model(kind, outputs, {name: f"{name}.next" for name in following})
 
     def _all_or_nothing(
-        self,
-        following: dict[str, Node],
-        finite: list[Node],
-        losses: list[Node],
-        learns: Sequence[Node | None],
+        self, following: dict[str, Node], flags: FiniteFlags, learns: Sequence[Node | None]
     ) -> dict[str, Node]:
-        """Makes the next values the present ones where a flag of `finite` is false, or there is
-        nothing to learn from; adds those of the loss scale, which is decided by the `losses`. The
-        outputs that say so, by name.
+        """Makes the next values the present ones where one of the `flags` is false, or there is
+        nothing to learn from; adds those of the loss scale. The outputs that say so, by name.
         """
         training, nodes = self.training, self.state.nodes
-        done = together(finite)
+        done = flags.every
         some = any_of(learns)
         changes = together([done, *some])
         kept = [chosen(changes, node, nodes[n]) for n, node in following.items()]
@@ -249,7 +244,7 @@ class _Builder:
         following |= dict(zip(following, kept, strict=True))
         if training.scale is None or not training.scale.dynamic:
             return {FINITE: done}
-        scale = following_scale(training.scale, nodes, done, together(losses))
+        scale = following_scale(training.scale, nodes, done, flags.forward)
         for one in some:
             scale = {name: chosen(one, new, nodes[name]) for name, new in scale.items()}
         following |= scale

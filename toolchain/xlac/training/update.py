@@ -20,7 +20,7 @@ from xlac.spec.training.section import Training
 from xlac.training.micro_batches.accumulate import MicroBatch
 from xlac.training.modes import TrainingMode
 from xlac.training.row_updates import by_rows, chosen
-from xlac.training.scaling import all_finite, any_of, unscaled
+from xlac.training.scaling import all_finite, any_of, squares_finite, unscaled
 from xlac.training.state import state_prefix
 from xlac_sdk.dtypes import DType
 from xlac_sdk.source import Origin
@@ -139,7 +139,7 @@ class LossUpdate:
         if counters.scale is not None:
             clipped = unscaled(clipped, counters.scale)
         if counters.scale is not None or self.training.finite:
-            flags.append(all_finite(list(clipped.values())))
+            flags.append(squares_finite(list(clipped.values())))
         clipped, finite = self._clip(clipped)
         next_: dict[str, Node] = {}
         for name, gradient in clipped.items():

@@ -56,7 +56,7 @@ class StateStatus(StatusCode):
 class EntryStatus(StatusCode):
     """Further status codes of a program with entries."""
 
-    NOT_FINITE = 11, "the gradients are not finite; nothing was changed"
+    NOT_FINITE = 11, "the loss, gradients or running statistics are not finite; nothing was changed"
     NO_LENGTH = 12, "the learning rate depends on the length of the run, which is not set"
     NO_TENSOR = 13, "there is no tensor of this number"
     BAD_NUMBER = 14, "a learning rate or a length is a finite number of at least 0"

@@ -10,6 +10,7 @@ import numpy as np
 
 from xlac.ir.op import Array
 from xlac.model import Model
+from xlac.spec.summary import statistics
 from xlac.support.failures import CheckFailed
 from xlac.training.failures.culprit import culprit, is_choice
 from xlac.training.shared_state import TrainingPrograms
@@ -26,16 +27,24 @@ def failure(
     loss_finite: bool,
     steps: int | None,
 ) -> SourceError:
-    """The error for a step whose loss or gradients were not finite; it has changed nothing. `steps`
+    """The error for a step that was not finite (`FiniteFlags`); it has changed nothing. `steps`
     is the number of steps before it, if it is known, `calls` its entries and their micro-batches.
     Runs the step again to find the cause.
     """
-    what = "the gradients are" if loss_finite else "the loss is"
+    checked = (
+        "the gradients or running statistics are" if _measures(models) else "the gradients are"
+    )
+    what = checked if loss_finite else "the loss is"
     which = "" if steps is None else f"step {steps + 1}: "
     problem = f"{which}{what} not finite; nothing was learned from this batch"
     problems = replayed(models, options, state, arrays, calls)
     hint = "a smaller rate, or look for NaN in the data; the state is as before the step"
     return SourceError(Diagnostic("XL6031", problem, hint=hint), *problems)
+
+
+def _measures(models: Mapping[str, Model]) -> bool:
+    """Whether steps write running statistics, such as those of batch_norm."""
+    return bool(statistics(models["evaluate"].graph) | statistics(models["run"].graph))
 
 
 def replayed(
