@@ -147,8 +147,10 @@ def test_what_cannot_be_met_says_the_least_and_where(tmp_path: Path) -> None:
 
 
 def test_state_alone_beyond_the_limit(tmp_path: Path) -> None:
-    with pytest.raises(LimitError, match=r"more than the 1,000 allowed"):
+    with pytest.raises(LimitError, match=r"more than the 1,000 allowed") as caught:
         step(MLP, tmp_path, 64, 1000)
+    (told,) = caught.value.diagnostics
+    assert told.hint and "--quantize" not in told.hint  # the key of its dropout is no weight
 
 
 def test_a_limit_that_is_met_changes_nothing(tmp_path: Path) -> None:

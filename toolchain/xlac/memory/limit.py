@@ -102,13 +102,18 @@ def check(
         f"a call takes {total:,} bytes{how}, more than the {limit:,} allowed; the most that is in "
         f"memory at once{where}:"
     )
-    stored = any(one.role is Role.CONSTANT for one, _ in held)  # weights that training changes are
-    narrower = "--quantize int8 for weights, " if stored else ""  # state, and stay as they are
+    stored = any(s.role is Role.CONSTANT and _is_weight(s) for s, _ in held)
+    narrower = "--quantize int8 for weights, " if stored else ""  # those that learn are state
     hint = f"smaller --dim values, {narrower}or a larger --max-memory"
     span = place.span if place else None
     error = MemoryLimitError(Diagnostic("XL4020", "\n".join([problem, *lines]), span, hint))
     error.nbytes, error.room = total, limit - (total - program.arena_bytes)
     raise error
+
+
+def _is_weight(slot: Slot) -> bool:
+    """Whether a constant is what quantizing makes smaller: no table of random keys or sizes."""
+    return slot.dtype.is_float and len(slot.shape) > 1
 
 
 def _about(slot: Slot) -> str:
