@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from math import erfc, prod
 
 import numpy as np
@@ -10,10 +12,12 @@ from differences import applied, compare, drawn, evaluated, widened
 
 from xlac.autodiff.errors import NoDerivativeError
 from xlac.autodiff.gradient import linearize
+from xlac.ir.dims import symbol
 from xlac.ir.graph import Node
-from xlac.ir.op import OPS, UNDEFINED, Sample
+from xlac.ir.op import OPS, UNDEFINED, Sample, ShapeError
 from xlac.ir.types import Type
 from xlac.ops import build
+from xlac_sdk.dims import OpenSize
 from xlac_sdk.dtypes import DType
 
 FLAT = ("reduce_precision", "stop_gradient")  # their derivative is not that of what they compute
@@ -117,3 +121,31 @@ def gradient(params: list[Node], output: Node, **values: float) -> list[float]:
     return [
         float(a) for a in evaluated(params, found, {k: np.asarray(v) for k, v in values.items()})
     ]
+
+
+def opened(sample: Sample) -> Sample:
+    """The sample with its first axis of an open size, and all others that are as long."""
+    first = sample.inputs[0]
+    if first.rank == 0 or first.shape[0] in (0, 1):
+        return sample
+    size = symbol("rows", 1, 64)
+    types = tuple(
+        t.with_shape(tuple(size if n == first.shape[0] else n for n in t.shape))
+        for t in sample.inputs
+    )
+    return replace(sample, inputs=types)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled(3)
+def test_open_sizes(name: str, some: object) -> None:
+    """Counts that are asked of a tensor are asked of one that does not change."""
+    for sample in some(differentiable(name), 4):  # type: ignore[operator]
+        try:
+            params, outputs = applied(name, opened(sample))
+        except (ValueError, TypeError, AssertionError):  # it takes fixed sizes alone
+            continue
+        weights = [build.param(f"w{n}", o.type.dtype, o.shape) for n, o in enumerate(outputs)]
+        with suppress(NoDerivativeError, OpenSize, ShapeError):  # open channels, say
+            found = linearize(outputs, [p for p in params if p.type.dtype.is_float])
+            found.transposed(weights)

@@ -19,12 +19,14 @@ from xlac_sdk.dtypes import DType
 Reduction = Literal["mean", "sum", "none"]
 
 
-def reduced(x: Node, reduction: str) -> Node:
-    """The loss reduced to one number, or unreduced."""
+def reduced(x: Node, reduction: str, like: Node | None = None) -> Node:
+    """The loss reduced to one number, or unreduced. A tangent says by `like` what is counted for
+    the mean: an open size that is asked of the tangent itself would make a quotient of two.
+    """
     if reduction == "none":
         return x
     total = build.reduce(x, "add")
-    return total if reduction == "sum" else build.div(total, statistics.number(x, None))
+    return total if reduction == "sum" else build.div(total, statistics.number(like or x, None))
 
 
 class Pairwise(Composite):
@@ -66,7 +68,7 @@ class Pairwise(Composite):
                 part = build.mul(build.broadcast_to(build.compute(t), slope.shape), slope)
                 total = part if total is None else build.add(total, part)
         assert total is not None
-        return [build.cast(reduced(total, self.reduction), node.type.dtype)]
+        return [build.cast(reduced(total, self.reduction, slopes[0]), node.type.dtype)]
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
