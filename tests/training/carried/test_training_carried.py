@@ -85,7 +85,7 @@ def test_each_kind_of_call_carries_its_own(target: str, tmp_path: Path) -> None:
     state = trainer.state()
     np.testing.assert_allclose(state["h"], expected.h, 1e-12)
     assert state["calls"] == 10 and not [name for name in state if "evaluate" in name]
-    assert trainer.carries == ("h", "calls", "started")
+    assert trainer.carries == ("h", "calls")
 
 
 def test_a_sequence_begins(tmp_path: Path) -> None:
@@ -205,6 +205,4 @@ def test_a_run_begins_each_pass_over_data_anew(
         np.testing.assert_allclose(told, losses, 1e-9, err_msg=folder)
     capsys.readouterr()
     assert status([*first, *data, "-o", f"{tmp_path / 'mixed'}"]) == 0
-    assert "carries h, calls, started from batch to batch, and --no-shuffle" in "".join(
-        capsys.readouterr()
-    )
+    assert "carries h, calls from batch to batch, and --no-shuffle" in "".join(capsys.readouterr())

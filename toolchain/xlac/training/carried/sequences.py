@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from xlac.ir.types import Type
+from xlac.model import Model
+from xlac.ops.tensor.leaf import param
 from xlac.training.carried.states import FOR_STEP
 from xlac.training.shared_state import TrainingPrograms
 from xlac_sdk.support.choices import chosen
@@ -15,13 +17,15 @@ from xlac_sdk.support.choices import chosen
 class Sequences:
     """`carries` and `begin_sequence` of a trainer."""
 
+    _model: Model
     _programs: TrainingPrograms
     _carried: Mapping[str, Mapping[str, Type]]
 
     @property
     def carries(self) -> tuple[str, ...]:
-        """The states that the model carries from batch to batch, by its spec."""
-        return tuple(self._carried[FOR_STEP])
+        """The states of the spec, which the model carries from batch to batch."""
+        named = [n for n in self._model.graph.inputs if param(n).name in self._carried[FOR_STEP]]
+        return tuple(param(n).name for n in named if n.origin and n.origin.span)
 
     def begin_sequence(self, kind: str = FOR_STEP) -> None:
         """What the model carries from one `step` to the next (or from one `evaluate`, or `run`, a
