@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from xlac.autodiff.origins import with_origin
-from xlac.ir.dims import divisor
+from xlac.ir.dims import bounds, divisor
 from xlac.ir.graph import Graph, Node, apply, pick, walk
 from xlac.ir.op import Op
 from xlac.ir.types import Type
@@ -71,7 +71,9 @@ class TrainingMode:
             elif has_training_mode(own.op) and not self._is_frozen(node):
                 number = seen[node.name] = seen.get(node.name, -1) + 1
                 uniform = self._uniform(f"{node.name}#{number}")
-                replaced = self._in_parts(own).in_training(own, uniform)
+                op = self._in_parts(own)
+                _check_values(op, own, node)
+                replaced = op.in_training(own, uniform)
                 assert replaced is not None
                 new[node], measured = replaced
                 named = with_origin([*measured.values()], node.origin, {own, *own.inputs})
@@ -166,6 +168,20 @@ class TrainingMode:
         return UnsupportedError(
             Diagnostic("XL5033", problem, origin.span if origin else None, hint)
         )
+
+
+def _check_values(op: Op, own: Node, node: Node) -> None:
+    """Raises UnsupportedError for a batch_norm, given as `node`, each of whose channels has one
+    value, whatever the open sizes: it would learn from nothing but its bias.
+    """
+    if not isinstance(op, BatchNorm) or bounds(op.values_of_channel(own.inputs[0]))[1] != 1:
+        return
+    problem = (
+        f"{node.name!r} of {node.type} has one value a channel, and so no variance to learn by"
+    )
+    hint = f"a larger batch, or train: {{frozen_mode: [{node.name}]}}"
+    span = node.origin.span if node.origin else None
+    raise UnsupportedError(Diagnostic("XL5034", problem, span, hint))
 
 
 def has_training_mode(op: Op) -> bool:

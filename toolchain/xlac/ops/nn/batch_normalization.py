@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from xlac.ir.dims import Shape, divisor
+from xlac.ir.dims import Dim, Shape, bounds, divisor
 from xlac.ir.graph import Node
 from xlac.ir.op import Sample, ShapeError, declare, normal_axis
 from xlac.ir.types import Type
@@ -22,8 +22,9 @@ class BatchNorm(Normalization):
 
     (x - mean) / sqrt(variance + epsilon) * weight + bias. While a model learns, the mean and the
     variance are those of the batch, and `momentum` of them goes into what is known: the variance by
-    one number less, as PyTorch has it. With `groups` the batch (axis 0) is in so many equal parts
-    then, each with a mean and a variance of its own; those of the first go into what is known.
+    one number less, as PyTorch has it. One value a channel has no variance: it becomes the bias,
+    and what is known stays. With `groups` the batch (axis 0) is in so many equal parts then, each
+    with a mean and a variance of its own; those of the first go into what is known.
     """
 
     mnemonic, fewest, statistics = "batch_norm", 2, frozenset({"mean", "variance"})
@@ -52,8 +53,16 @@ class BatchNorm(Normalization):
             old = learned[name]
             kept = build.mul(build.compute(old), 1.0 - self.momentum)
             part = build.mul(build.reshape(new, old.shape), self.momentum)
-            measured[old] = build.cast(build.add(kept, part), old.type.dtype)
+            following = build.cast(build.add(kept, part), old.type.dtype)
+            if bounds(self.values_of_channel(x))[0] <= 1:
+                following = build.select(build.compare(count, "gt", 1.0), following, old)
+            measured[old] = following
         return result, measured
+
+    def values_of_channel(self, x: Node) -> Dim:
+        """How many values of x a mean of the batch is taken over."""
+        wide = self._grouped(x)
+        return statistics.count(wide, self._around(wide))
 
     def _grouped(self, x: Node) -> Node:
         """x with an axis of the groups first, if there are several."""
