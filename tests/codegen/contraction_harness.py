@@ -140,7 +140,11 @@ def compute(
         for n in made.inputs
         if isinstance(n.op, Param) and n.op.kind == "weight"
     }
-    made_program = program(made, target, weights, asked)
+    return run(program(made, target, weights, asked), target, given)
+
+
+def run(made_program: Program, target: Target, given: dict[str, Array]) -> list[Array]:
+    """The outputs of a program that a test has looked at."""
     wanted = [np.empty(s.shape, s.dtype.numpy) for s in made_program.outputs]
     fed = {s.name: given[s.name] for s in made_program.inputs}
     results = {s.name: w for s, w in zip(made_program.outputs, wanted, strict=True)}
