@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import xlac
+from xlac.spec.load import load_training
+from xlac.training.failures.replay import failure
+from xlac.training.program import graphs_of
 from xlac.training.trainer import Trainer
 from xlac_sdk.source import SourceError
 
@@ -88,3 +91,15 @@ def test_an_optimizer_state_that_overflows(line: str, tmp_path: Path) -> None:
     x = rows()
     x[:, 2] = 1e20
     refused(trainer, before, x, "(?s)the gradients are not finite.*XL6031")
+
+
+def test_a_step_that_has_no_model_to_call_is_explained(tmp_path: Path) -> None:
+    """Such is that of `xlac.torch_step`: the module is called by PyTorch."""
+    _, state = begun(tmp_path, "n: relu(x)", "finite: true", "reference")
+    graphs = graphs_of(*load_training(tmp_path / "m.yaml"))
+    models = {"step": graphs.step, "evaluate": graphs.evaluate}
+    given = {"x": np.full_like(rows(), np.nan)}
+    calls = [("step", given)]
+    for loss_finite, what in ((True, "the gradients are"), (False, "the loss is")):
+        told = failure(models, {"target": "reference"}, state, given, calls, loss_finite, None)
+        assert f"{what} not finite" in told.diagnostics[0].message
