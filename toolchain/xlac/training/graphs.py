@@ -8,7 +8,6 @@ from typing import Any
 
 from xlac.ir.dims import Dim, evaluate
 from xlac.ir.graph import Node
-from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.spec.training.counts import BatchMean
 from xlac.spec.training.rates import Rate
@@ -62,8 +61,8 @@ class TrainingGraphs:
     rates: Mapping[str, Mapping[str, Rate]]
     micro_batches: int = 1  # of a step
     shard: str | None = None  # what ranks along `data` hold in parts
-    # by kind of call (step, evaluate, run): the state tensors of what the model itself carries
-    carried: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    # by kind of call (step, evaluate, run): the tensors of what the model itself carries
+    carried: Mapping[str, tuple[StateTensor, ...]] = field(default_factory=dict)
 
     @property
     def entries(self) -> dict[str, Model]:

@@ -38,7 +38,7 @@ def all_finite(values: Sequence[Node]) -> Node:
     flags = [
         build.compare(build.apply1("abs", build.compute(v)), "lt", float("inf")) for v in values
     ]
-    return together([build.reduce(f, "and") if f.shape else f for f in flags])
+    return _all(flags)
 
 
 def squares_finite(gradients: Sequence[Node]) -> Node:
@@ -49,6 +49,11 @@ def squares_finite(gradients: Sequence[Node]) -> Node:
     for gradient in map(build.compute, gradients):
         most = math.sqrt(np.finfo(gradient.type.dtype.numpy).max)
         flags.append(build.compare(build.apply1("abs", gradient), "lt", most))
+    return _all(flags)
+
+
+def _all(flags: Sequence[Node]) -> Node:
+    """Whether all elements of all flags are true, a bool scalar."""
     return together([build.reduce(f, "and") if f.shape else f for f in flags])
 
 

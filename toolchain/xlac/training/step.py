@@ -88,7 +88,10 @@ class _Builder:
             self.state.rates,
             training.accumulate,
             training.shard,
-            self.state.carried.types,
+            {
+                kind: tuple(self.state.tensors[n] for n in self.state.carried.names(kind).values())
+                for kind in self.state.carried.nodes
+            },
         )
 
     def _on_state(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops.tensor.leaf import param
 from xlac.training.carried.states import FOR_STEP
 from xlac.training.shared_state import TrainingPrograms
+from xlac.training.state import StateTensor
 from xlac_sdk.support.choices import chosen
 
 
@@ -19,12 +17,13 @@ class Sequences:
 
     _model: Model
     _programs: TrainingPrograms
-    _carried: Mapping[str, Mapping[str, Type]]
+    _carried: Mapping[str, tuple[StateTensor, ...]]
 
     @property
     def carries(self) -> tuple[str, ...]:
         """The states of the spec, which the model carries from batch to batch."""
-        named = [n for n in self._model.graph.inputs if param(n).name in self._carried[FOR_STEP]]
+        held = {tensor.name for tensor in self._carried[FOR_STEP]}
+        named = [n for n in self._model.graph.inputs if param(n).name in held]
         return tuple(param(n).name for n in named if n.origin and n.origin.span)
 
     def begin_sequence(self, kind: str = FOR_STEP) -> None:
@@ -32,6 +31,5 @@ class Sequences:
         call of the model, to the next) is what it was before the first. `reset` and `restore` do so
         for evaluations and calls. Raises SourceError for another kind.
         """
-        for name, type in self._carried[chosen("kind of call", kind, list(self._carried))].items():
-            zeros = np.zeros(tuple(map(int, type.shape)), type.dtype.numpy)  # type: ignore[arg-type]
-            self._programs.write(name, zeros)
+        for tensor in self._carried[chosen("kind of call", kind, list(self._carried))]:
+            self._programs.write(tensor.name, tensor.initial())

@@ -59,14 +59,6 @@ class CarriedStates:
         """The names of the state tensors of a kind of call, by the model's names."""
         return {param(node).name: param(own).name for node, own in self.nodes[kind].items()}
 
-    @property
-    def types(self) -> dict[str, dict[str, Type]]:
-        """The types of the state tensors, by kind of call and name."""
-        return {
-            kind: {param(own).name: own.type for own in nodes.values()}
-            for kind, nodes in self.nodes.items()
-        }
-
     def following(self, kind: str, on_state: Mapping[Node, Node]) -> dict[str, Node]:
         """The next values of a kind of call, by state tensor; `on_state` maps nodes of the spec's
         graph to those of the call's.
