@@ -4,7 +4,10 @@ who calls them differs.
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from math import inf
 from pathlib import Path
 
@@ -73,3 +76,18 @@ def test_no_strip_looks(name: str, tmp_path: Path) -> None:
     for symbol in strips:
         assert "@stopped" not in ours[symbol], symbol
         assert "%begin" in ours[symbol] and "%end" in ours[symbol]
+
+
+def test_compiling_imports_no_template_engine() -> None:
+    """With stop checks neither: importing one takes longer than all of a small program."""
+    code = (
+        "import sys, numpy, xlac;"
+        "f = xlac.jit(lambda a, b: a @ b); a = numpy.ones((640, 640), numpy.float32); f(a, a);"
+        "from xlac_cpu.emit.stopping import function;"
+        "print(function._template.cache_info().currsize, 'jinja2' in sys.modules)"
+    )
+    environment = {**os.environ, "XLAC_CACHE": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.split() == ["1", "False"]

@@ -202,6 +202,14 @@ def _vector_total(base: Expr, stride: int, vectors: Terms, lanes: int) -> Expr:
 
 def sub(a: Number, b: Number) -> Expr:
     """Index subtraction."""
+    a, b = lift(a), lift(b)
+    if a.lanes == b.lanes == 1:
+        if isinstance(b, Const):
+            return plus(a, -int(b.value))
+        gap = dict(terms(a))
+        for term, factor in terms(b).items():
+            gap[term] = gap.get(term, 0) - factor
+        return total(rejoin(gap))
     return add(a, mul(b, -1))
 
 

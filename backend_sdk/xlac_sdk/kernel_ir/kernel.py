@@ -251,22 +251,28 @@ class Expansion:
 
 def children(stmt: Stmt) -> Sequence[tuple[Stmt, ...]]:
     """The blocks directly inside a statement."""
-    match stmt:
-        case For(body=body):
-            return (body,)
-        case If(then=then, otherwise=otherwise):
-            return (then, otherwise)
-        case Instruction(meaning=meaning):
-            return (meaning,)
+    kind = type(stmt)  # not `match`: most statements are asked, and few have blocks
+    if kind is For:
+        return (stmt.body,)  # type: ignore[union-attr]
+    if kind is If:
+        return (stmt.then, stmt.otherwise)  # type: ignore[union-attr]
+    if kind is Instruction:
+        return (stmt.meaning,)  # type: ignore[union-attr]
     return ()
 
 
 def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
     """Every statement of a block, each before those of the blocks inside it."""
-    for stmt in body:
-        yield stmt
-        for block in children(stmt):
-            yield from statements(block)
+    stack = [iter(body)]
+    while stack:
+        for stmt in stack[-1]:
+            yield stmt
+            blocks = children(stmt)
+            if blocks:
+                stack += [iter(block) for block in reversed(blocks)]
+                break
+        else:
+            stack.pop()
 
 
 def names(kernel: Kernel) -> set[str]:

@@ -34,6 +34,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     Var,
+    statements,
 )
 
 DEPTH = 16  # most nested operators in one text expression; C99 guarantees 63 parentheses
@@ -59,23 +60,40 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
     return _INSIDE[type(expr)](expr)
 
 
+# likewise, for every statement
+_EVALUATED: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    For: lambda stmt: (stmt.start, stmt.stop),
+    Let: lambda stmt: (stmt.value,),
+    Assign: lambda stmt: (stmt.value,),
+    Store: lambda stmt: (
+        (stmt.index, stmt.value) if stmt.mask is None else (stmt.index, stmt.value, stmt.mask)
+    ),
+    If: lambda stmt: (stmt.condition,),
+    Await: lambda stmt: (stmt.condition,),
+    Prefetch: lambda stmt: (stmt.index,),
+    Instruction: lambda stmt: tuple(one for one in stmt.operands if isinstance(one, Expr)),
+    Allocate: lambda stmt: (),
+    Barrier: lambda stmt: (),
+}
+
+
 def roots(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions that a statement evaluates, without those of its nested blocks."""
-    match stmt:
-        case For(start=start, stop=stop):
-            return (start, stop)
-        case Let(value=value) | Assign(value=value):
-            return (value,)
-        case Store(index=index, value=value, mask=mask):
-            return (index, value) if mask is None else (index, value, mask)
-        case If(condition=condition) | Await(condition=condition):
-            return (condition,)
-        case Prefetch(index=index):
-            return (index,)
-        case Instruction(operands=given):
-            return tuple(one for one in given if isinstance(one, Expr))
-        case Allocate() | Barrier():
-            return ()
+    return _EVALUATED[type(stmt)](stmt)
+
+
+def distinct(body: Sequence[Stmt]) -> list[Expr]:
+    """Every distinct expression of a block that has operands, in no particular order."""
+    found: dict[int, Expr] = {}
+    evaluated, inside, leaves = _EVALUATED, _INSIDE, _LEAVES
+    for stmt in statements(body):
+        stack = [*evaluated[type(stmt)](stmt)]
+        while stack:
+            one = stack.pop()
+            if type(one) not in leaves and id(one) not in found:
+                found[id(one)] = one
+                stack += inside[type(one)](one)
+    return [*found.values()]
 
 
 def walk(exprs: Sequence[Expr]) -> list[Expr]:

@@ -5,6 +5,7 @@ import protocol
 
 os.environ.setdefault("XLAC_CACHE", "off")        # compile times are cold
 import importlib  # noqa: E402
+import json  # noqa: E402
 import pkgutil  # noqa: E402
 
 import llvmlite.binding  # noqa: E402, F401
@@ -13,6 +14,8 @@ import xlac.driver  # noqa: E402
 from xlac.frontends.onnx.file.messages import messages  # noqa: E402
 
 ROOMS = "xlac.codegen xlac.frontends.onnx xlac.fusion xlac.memory xlac.passes xlac.recompute xlac.cache xlac.runtime xlac_cpu"
+if json.loads((protocol._args.folder / "meta.json").read_text()).get("step"):
+    ROOMS += " xlac.autodiff xlac.batching xlac.spec xlac.training"      # of a trainer, which inference does not import
 
 # modules that are imported when they are needed: here before the clock starts, as the others' are
 for room in map(importlib.import_module, ROOMS.split()):

@@ -8,10 +8,13 @@ whether a signal arrived whose handler raises. Code built ahead of time has the 
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+from string import Template
+
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_cpu.machine import Machine
 from xlac_cpu.stop_block import ASKED, BLOCK, HOST, LATE, RAISED
-from xlac_sdk.support.templates import template
 
 NAME = "stopped"  # the function that code calls to check
 DECLARATION = f"declare hidden i32 @{NAME}(ptr)"
@@ -42,15 +45,24 @@ def text(machine: Machine, ahead: bool, declarations: dict[str, None]) -> str:
         ):
             declarations[f"declare {needed}"] = None
 
-    return template("xlac_cpu", "stop.ll.j2").render(
+    words = {f"block_{name}": offset for name, offset in BLOCK.items()}
+    words |= {f"host_{name}": offset for name, offset in HOST.items()}
+    return _template("stop_flag.ll" if alone else "stop.ll").substitute(
+        words,
         name=NAME,
-        b=BLOCK,
-        h=HOST,
         every=EVERY,
         late=LATE,
         asked=ASKED,
         raised=RAISED,
-        alone=alone,
         clock=6 if "darwin" in machine.triple else 1,
         counter=counter,
     )
+
+
+@cache
+def _template(name: str) -> Template:
+    """The text of a file, in which `$word` is replaced: importing Jinja takes longer than all else
+    that small programs have to have written.
+    """
+    folder = Path(__file__).parents[2].joinpath("templates")
+    return Template(folder.joinpath(name).read_text(encoding="utf-8"))

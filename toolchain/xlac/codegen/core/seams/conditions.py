@@ -5,9 +5,9 @@ enough.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from xlac.codegen.core.seams.lane_forms import Facts, Forms, LaneForm, lane_form
+from xlac.codegen.core.seams.lane_forms import Facts, Forms, FormsOf, LaneForm, lane_form
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.kernel import Apply, Const, Expr, Splat, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -28,10 +28,12 @@ class Knowledge:
     forms: Forms
     conditions: Mapping[str, Expr]
     facts: Facts
+    # forms of expressions; names get theirs before an expression uses them
+    met: FormsOf = field(default_factory=dict)
 
     def form(self, expr: Expr) -> LaneForm | None:
         """The affine form of an integer expression, if it has one."""
-        return lane_form(expr, self.forms)
+        return lane_form(expr, self.forms, self.met)
 
     def truths(self, condition: Expr) -> Truths | None:
         """The truth of a condition in each lane, if it is known for all lanes."""

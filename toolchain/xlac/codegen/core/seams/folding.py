@@ -9,7 +9,7 @@ from math import gcd
 
 from xlac.codegen.core.addressing import alignment
 from xlac.codegen.core.seams.conditions import Knowledge
-from xlac.codegen.core.seams.lane_forms import Facts, LaneForm
+from xlac.codegen.core.seams.lane_forms import Facts, FormsOf, LaneForm
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import (
@@ -64,6 +64,7 @@ class LoopRegion:
     facts: Facts = field(default_factory=Facts)
     renames: bool = False
     _done: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    _met: FormsOf = field(default_factory=dict)
 
     def inner(self, *facts: Expr, renames: bool = False) -> LoopRegion:
         """The region of a nested block, in which further indices are known to be nonnegative."""
@@ -87,7 +88,7 @@ class LoopRegion:
     @property
     def knowledge(self) -> Knowledge:
         """What is known here."""
-        return Knowledge(self.forms, self.conditions, self.facts)
+        return Knowledge(self.forms, self.conditions, self.facts, self._met)
 
     # ---- names -------------------------------------------------------------------------------
 

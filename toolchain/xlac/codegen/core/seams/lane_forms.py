@@ -4,8 +4,9 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import add, sub
 
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -28,8 +29,9 @@ class LaneForm:
 
     def minus(self, other: LaneForm) -> LaneForm:
         """The difference, lane by lane."""
-        pairs = zip(self.offsets, other.offsets, strict=True)
-        return LaneForm(build.sub(self.base, other.base), tuple(a - b for a, b in pairs))
+        a, b = self.base, other.base
+        base = build.index(0) if a is b else build.sub(a, b)
+        return LaneForm(base, _each(sub, self.offsets, other.offsets))
 
     @property
     def range(self) -> tuple[int | None, int | None]:
@@ -41,13 +43,21 @@ class LaneForm:
         )
 
 
+def _each(of: Callable[[int, int], int], a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """A function of two numbers, lane by lane."""
+    assert len(a) == len(b)
+    return tuple(map(of, a, b))
+
+
 Forms = Mapping[str, LaneForm]
 """The forms of names of index expressions."""
+FormsOf = dict[int, tuple[Expr, LaneForm | None]]
+"""The forms of expressions by identity, with the expression, so that its id is not reused."""
 
 
-def lane_form(expr: Expr, forms: Forms) -> LaneForm | None:
+def lane_form(expr: Expr, forms: Forms, met: FormsOf) -> LaneForm | None:
     """The form of an integer expression; None if it is not affine in variables with known bounds,
-    or may overflow.
+    or may overflow. `met` remembers those of applications.
     """
     match expr:
         case Const(value=value, dtype=dtype, lanes=lanes) if dtype.is_integer:
@@ -58,24 +68,29 @@ def lane_form(expr: Expr, forms: Forms) -> LaneForm | None:
                 return LaneForm(expr, (0,))
             return known
         case Splat(value=value, lanes=lanes):
-            one = lane_form(value, forms)
+            one = lane_form(value, forms, met)
             return None if one is None else LaneForm(one.base, one.offsets * lanes)
         case Ramp(base=value, stride=stride, lanes=lanes):
-            one = lane_form(value, forms)
-            return one and LaneForm(
-                one.base, tuple(one.offsets[0] + stride * lane for lane in range(lanes))
-            )
+            one = lane_form(value, forms, met)
+            if one is None:
+                return None
+            first = one.offsets[0]
+            return LaneForm(one.base, tuple([first + stride * lane for lane in range(lanes)]))
         case Apply(primitive=primitive, operands=operands, dtype=dtype) if (
             dtype.is_integer and primitive in _AFFINE
         ):
+            if id(expr) in met:
+                return met[id(expr)][1]
             parts = list[LaneForm]()
+            met[id(expr)] = expr, None
             for operand in operands:
-                one = lane_form(operand, forms)
+                one = lane_form(operand, forms, met)
                 if one is None:
                     return None
                 parts.append(one)
             form = _applied(primitive, parts)
-            return form if _holds(form, dtype) else None
+            met[id(expr)] = expr, form if _holds(form, dtype) else None
+            return met[id(expr)][1]
     return None
 
 
@@ -99,8 +114,7 @@ def _applied(primitive: Primitive, parts: list[LaneForm]) -> LaneForm | None:
         case Primitive.CAST, [one]:
             return one
         case Primitive.ADD, [a, b]:
-            pairs = zip(a.offsets, b.offsets, strict=True)
-            return LaneForm(build.add(a.base, b.base), tuple(x + y for x, y in pairs))
+            return LaneForm(build.add(a.base, b.base), _each(add, a.offsets, b.offsets))
         case Primitive.SUB, [a, b]:
             return a.minus(b)
         case Primitive.MUL, [a, b]:

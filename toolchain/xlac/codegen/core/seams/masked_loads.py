@@ -54,11 +54,12 @@ def knowledge_of(body: Sequence[Stmt]) -> Knowledge:
 def masked(body: tuple[Stmt, ...], known: Knowledge) -> tuple[Stmt, ...]:
     """The block with masked loads; the same statements where there are none."""
     replacements: dict[int, tuple[Load, Expr]] = {}
+    literals = _Literals(known)
     for block in _blocks(body):
         if not any(map(_has_candidates, block)):
             continue
         for load, demand in _demands(block):
-            new = _masked(load, demand, known)
+            new = _masked(load, demand, known, literals)
             if new is not None:
                 replacements[id(load)] = load, new
     if not replacements:
@@ -121,7 +122,7 @@ def _of_operands(one: Expr, demand: Demand) -> Iterator[Demand]:
             yield from (() for _ in operands(one))
 
 
-def _masked(load: Load, demand: Demand, known: Knowledge) -> Expr | None:
+def _masked(load: Load, demand: Demand, known: Knowledge, literals: _Literals) -> Expr | None:
     """A masked load of consecutive elements in place of a gather; None where the index is not known
     well enough.
     """
@@ -138,9 +139,9 @@ def _masked(load: Load, demand: Demand, known: Knowledge) -> Expr | None:
     parts = list[Expr]()
     own = () if load.mask is None else ((load.mask, True),)
     for clamp in clamps:
-        if _implying(clamp, own, known) is not None:
+        if _implying(clamp, own, known, literals) is not None:
             continue
-        part = _implying(clamp, demand, known)
+        part = _implying(clamp, demand, known, literals)
         if part is None:
             return None
         if part not in parts:
@@ -171,10 +172,27 @@ def _unclamped(index: Expr, known: Knowledge, clamps: list[LaneForm]) -> Expr | 
     return index
 
 
-def _implying(clamp: LaneForm, demand: Demand, known: Knowledge) -> Expr | None:
+class _Literals:
+    """What follows from conditions; computed once for each, as many loads are under the same."""
+
+    def __init__(self, known: Knowledge) -> None:
+        self.known = known
+        # the condition is kept alive, so that its id is not reused
+        self._of: dict[tuple[int, bool], tuple[Expr, list[tuple[Expr, LaneForm]]]] = {}
+
+    def __call__(self, condition: Expr, holds: bool) -> list[tuple[Expr, LaneForm]]:
+        key = id(condition), holds
+        if key not in self._of:
+            self._of[key] = condition, [*_literals(condition, holds, self.known)]
+        return self._of[key][1]
+
+
+def _implying(
+    clamp: LaneForm, demand: Demand, known: Knowledge, literals: _Literals
+) -> Expr | None:
     """A condition of a demand that implies that no lane of a form is negative."""
     for condition, holds in demand:
-        for part, form in _literals(condition, holds, known):
+        for part, form in literals(condition, holds):
             if len(form.offsets) != len(clamp.offsets):
                 continue
             rest = clamp.minus(form)

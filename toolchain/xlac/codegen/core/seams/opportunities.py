@@ -18,7 +18,7 @@ from xlac_sdk.kernel_ir.kernel import (
     statements,
 )
 from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL, Primitive
-from xlac_sdk.kernel_ir.sharing import operands, roots, walk
+from xlac_sdk.kernel_ir.sharing import distinct, roots, walk
 
 P = Primitive
 _CONDITIONS = frozenset({P.LT, P.LE, P.EQ, P.NE, P.AND, P.OR, P.NOT})
@@ -26,11 +26,11 @@ CLAMPS = frozenset({P.MIN, P.MAX})
 HEAVY = 16  # expressions that a transcendental function counts as
 
 
-def has_seams(body: Sequence[Stmt]) -> bool:
+def has_seams(body: Sequence[Stmt], exprs: Sequence[Expr] | None = None) -> bool:
     """Whether a comparison of indices decides which elements a block reads: in a select, or as a
-    clamp of an address.
+    clamp of an address. `exprs`: what `distinct` tells of the block, if that is known.
     """
-    exprs = _each(body)
+    exprs = distinct(body) if exprs is None else exprs
     applied = [one for one in exprs if type(one) is Apply]
     if not CLAMPS.isdisjoint(one.primitive for one in applied) and any(
         type(one) is Load and is_clamped(one.index) for one in exprs
@@ -49,24 +49,12 @@ def has_seams(body: Sequence[Stmt]) -> bool:
     return any(_compares(one.operands[0], conditions) for one in selects)
 
 
-def has_gathers(body: Sequence[Stmt]) -> bool:
-    """Whether a block has gathers or scatters."""
-    if any(type(stmt) is Store and _strided(stmt.index) for stmt in statements(body)):
+def has_gathers(body: Sequence[Stmt], exprs: Sequence[Expr] | None = None) -> bool:
+    """Whether a block has gathers or scatters; `exprs` as for `has_seams`."""
+    exprs = distinct(body) if exprs is None else exprs
+    if any(type(one) is Load and _strided(one.index) for one in exprs):
         return True
-    return any(type(one) is Load and _strided(one.index) for one in _each(body))
-
-
-def _each(body: Sequence[Stmt]) -> list[Expr]:
-    """Every distinct expression of a block, in no particular order."""
-    found: dict[int, Expr] = {}
-    for stmt in statements(body):
-        stack = [*roots(stmt)]
-        while stack:
-            one = stack.pop()
-            if id(one) not in found:
-                found[id(one)] = one
-                stack += operands(one)
-    return [*found.values()]
+    return any(type(stmt) is Store and _strided(stmt.index) for stmt in statements(body))
 
 
 def is_clamped(index: Expr) -> bool:

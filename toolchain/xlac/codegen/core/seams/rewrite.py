@@ -13,6 +13,7 @@ from xlac.codegen.core.seams.woven_stores import woven
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.codegen.schedules.seams import SeamsSchedule
 from xlac_sdk.kernel_ir.kernel import Kernel
+from xlac_sdk.kernel_ir.sharing import distinct
 from xlac_sdk.target import Target
 
 REGIONS = 9  # three per axis of two axes: both borders, and the interior
@@ -32,9 +33,11 @@ def check(schedule: SeamsSchedule, target: Target) -> None:
 
 def rewritten(kernel: Kernel, schedule: SeamsSchedule) -> Kernel:
     """The kernel, rewritten by a schedule; the same object if it has no seams."""
-    if has_seams(kernel.body):
-        kernel = partitioned(kernel, schedule.regions)
-    if not has_gathers(kernel.body):
+    exprs = distinct(kernel.body)
+    if has_seams(kernel.body, exprs):
+        whole, kernel = kernel, partitioned(kernel, schedule.regions)
+        exprs = exprs if kernel is whole else distinct(kernel.body)
+    if not has_gathers(kernel.body, exprs):
         return kernel
     body = kernel.body
     known = knowledge_of(body)

@@ -1,19 +1,12 @@
 @never = internal constant [2 x i64] [i64 0, i64 -1], align 8
-{% if alone %}
-define hidden i32 @{{ name }}(ptr %block) #0 {
-entry:
-  %flag = load atomic i32, ptr %block monotonic, align 4
-  ret i32 %flag
-}
-{% else %}
-define hidden i32 @{{ name }}(ptr %block) #0 {
+define hidden i32 @${name}(ptr %block) #0 {
 entry:
   %flag = load atomic i32, ptr %block monotonic, align 4
   %set = icmp ne i32 %flag, 0
   br i1 %set, label %done, label %clock
 clock:
-  %now = call i64 @llvm.{{ counter }}()
-  %next.at = getelementptr i8, ptr %block, i64 {{ b.next }}
+  %now = call i64 @llvm.${counter}()
+  %next.at = getelementptr i8, ptr %block, i64 ${block_next}
   %next = load atomic i64, ptr %next.at monotonic, align 8
   %due = icmp ugt i64 %now, %next
   br i1 %due, label %question, label %done
@@ -28,18 +21,18 @@ done:
 define internal i32 @ask(ptr %block, i64 %now) #0 {
 entry:
   %spec = alloca [2 x i64], align 8
-  %read = call i32 @clock_gettime(i32 {{ clock }}, ptr %spec)
+  %read = call i32 @clock_gettime(i32 ${clock}, ptr %spec)
   %seconds = load i64, ptr %spec, align 8
   %rest.at = getelementptr i64, ptr %spec, i64 1
   %rest = load i64, ptr %rest.at, align 8
   %whole = mul i64 %seconds, 1000000000
   %time = add i64 %whole, %rest
-  %deadline.at = getelementptr i8, ptr %block, i64 {{ b.deadline }}
+  %deadline.at = getelementptr i8, ptr %block, i64 ${block_deadline}
   %deadline = load i64, ptr %deadline.at, align 8
   %late = icmp sgt i64 %time, %deadline
   br i1 %late, label %stop, label %outside
 outside:
-  %outside.at = getelementptr i8, ptr %block, i64 {{ b.outside }}
+  %outside.at = getelementptr i8, ptr %block, i64 ${block_outside}
   %flag.at = load ptr, ptr %outside.at, align 8
   %some = icmp ne ptr %flag.at, null
   br i1 %some, label %asked, label %whose
@@ -48,7 +41,7 @@ asked:
   %wished = icmp ne i32 %wish, 0
   br i1 %wished, label %stop, label %whose
 whose:
-  %owner.at = getelementptr i8, ptr %block, i64 {{ b.owner }}
+  %owner.at = getelementptr i8, ptr %block, i64 ${block_owner}
   %owner = load i64, ptr %owner.at, align 8
   %self = call i64 @pthread_self()
   %ours = icmp eq i64 %self, %owner
@@ -56,13 +49,13 @@ whose:
 leave.it:
   ret i32 0
 rate:
-  %counter.at = getelementptr i8, ptr %block, i64 {{ b.counter }}
-  %time.at = getelementptr i8, ptr %block, i64 {{ b.time }}
+  %counter.at = getelementptr i8, ptr %block, i64 ${block_counter}
+  %time.at = getelementptr i8, ptr %block, i64 ${block_time}
   %counter.before = load i64, ptr %counter.at, align 8
   %time.before = load i64, ptr %time.at, align 8
   store i64 %now, ptr %counter.at, align 8
   store i64 %time, ptr %time.at, align 8
-  %next.at = getelementptr i8, ptr %block, i64 {{ b.next }}
+  %next.at = getelementptr i8, ptr %block, i64 ${block_next}
   %first = icmp eq i64 %time.before, 0
   br i1 %first, label %note, label %measured
 note:
@@ -77,26 +70,26 @@ measured:
   %ticks.f = uitofp i64 %ticks to double
   %passed.f = uitofp i64 %at.least to double
   %a.tick = fdiv double %ticks.f, %passed.f
-  %wait.f = fmul double %a.tick, {{ every }}.0
+  %wait.f = fmul double %a.tick, ${every}.0
   %sane = fcmp olt double %wait.f, 1.0e15
   %wait.some = select i1 %sane, double %wait.f, double 1.0e15
   %wait = fptoui double %wait.some to i64
   %later = add i64 %now, %wait
   store atomic i64 %later, ptr %next.at monotonic, align 8
-  %host.at = getelementptr i8, ptr %block, i64 {{ b.host }}
+  %host.at = getelementptr i8, ptr %block, i64 ${block_host}
   %host = load ptr, ptr %host.at, align 8
   %known = icmp ne ptr %host, null
   br i1 %known, label %main, label %on
 main: ; only the main thread runs handlers of signals
-  %main.at = getelementptr i8, ptr %host, i64 {{ h.main }}
+  %main.at = getelementptr i8, ptr %host, i64 ${host_main}
   %main.thread = load i64, ptr %main.at, align 8
   %is.main = icmp eq i64 %self, %main.thread
   br i1 %is.main, label %signals, label %on
 signals:
-  %ensure.at = getelementptr i8, ptr %host, i64 {{ h.ensure }}
-  %check.at = getelementptr i8, ptr %host, i64 {{ h.check }}
-  %release.at = getelementptr i8, ptr %host, i64 {{ h.release }}
-  %fetch.at = getelementptr i8, ptr %host, i64 {{ h.fetch }}
+  %ensure.at = getelementptr i8, ptr %host, i64 ${host_ensure}
+  %check.at = getelementptr i8, ptr %host, i64 ${host_check}
+  %release.at = getelementptr i8, ptr %host, i64 ${host_release}
+  %fetch.at = getelementptr i8, ptr %host, i64 ${host_fetch}
   %ensure = load ptr, ptr %ensure.at, align 8
   %check = load ptr, ptr %check.at, align 8
   %release = load ptr, ptr %release.at, align 8
@@ -106,9 +99,9 @@ signals:
   %bad = icmp ne i32 %raised, 0
   br i1 %bad, label %keep, label %fine
 keep:
-  %type.at = getelementptr i8, ptr %block, i64 {{ b.type }}
-  %value.at = getelementptr i8, ptr %block, i64 {{ b.value }}
-  %trace.at = getelementptr i8, ptr %block, i64 {{ b.trace }}
+  %type.at = getelementptr i8, ptr %block, i64 ${block_type}
+  %value.at = getelementptr i8, ptr %block, i64 ${block_value}
+  %trace.at = getelementptr i8, ptr %block, i64 ${block_trace}
   call void %fetch(ptr %type.at, ptr %value.at, ptr %trace.at)
   call void %release(i32 %lock)
   br label %stop
@@ -118,8 +111,7 @@ fine:
 on:
   ret i32 0
 stop:
-  %why = phi i32 [ {{ late }}, %entry ], [ {{ asked }}, %asked ], [ {{ raised }}, %keep ]
+  %why = phi i32 [ ${late}, %entry ], [ ${asked}, %asked ], [ ${raised}, %keep ]
   store atomic i32 %why, ptr %block monotonic, align 4
   ret i32 %why
 }
-{% endif %}
