@@ -43,6 +43,13 @@ def test_constants_do_not_grow() -> None:
     assert FoldPass().run(g, Trace(), PassContext()) is g
 
 
+def test_long_sums_of_constants_are_not_computed_at_compile_time() -> None:
+    rows = build.constant(np.ones((64, 1), np.float32))
+    a, b = (build.spread(rows, (64, n), (0, 1)) for n in (1 << 18, 1 << 18))
+    g = graph(build.add(x(64, 64), build.dot(a, b, ((1,), (1,)))))
+    assert FoldPass(work=1 << 40, operations=1 << 20).run(g, Trace(), PassContext()) is g
+
+
 def test_loops_are_not_run_at_compile_time() -> None:
     types = [Type(DType.I32)]
     cond = build.graph("c", types, lambda i: build.compare(i, "lt", 10**6))

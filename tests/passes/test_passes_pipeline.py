@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,12 +16,14 @@ import pytest
 from graph_seams import seams
 from graphs import Case, cases, make, tolerance
 from hypothesis import HealthCheck, given, settings
+from pass_graphs import graph, x
 from shipped import MODELS
 
 from xlac.codegen.claims import is_kept
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ops import build
+from xlac.ops.reduction.window import Window
 from xlac.passes.pipeline import DEFAULT, optimize
 from xlac.passes.rewrite.pattern import Equation
 from xlac.passes.rewrite.rule import Structural
@@ -255,3 +258,12 @@ def test_the_same_object_when_nothing_changes() -> None:
     x = build.param("x", DType.F32, (3,))
     graph = Graph("one", (x,), {"y": build.exp(x)})
     assert optimize(graph, TARGET, weights={}, is_kept=is_kept) is graph
+
+
+def test_means_of_windows_far_beyond_the_image_are_of_what_they_see() -> None:
+    mean = build.apply1("avg_pool2d", x(2, 3, 7, 7), kernel=1280, stride=1280, ceil_mode=True)
+    before = graph(mean)
+    after = optimize(before, TARGET, weights={}, is_kept=is_kept)
+    places = [prod(node.op.window) for node in after.nodes() if isinstance(node.op, Window)]
+    assert all(count <= 49 for count in places), places
+    assert len(places) <= 1, "the number of elements under each window is not a constant"

@@ -11,6 +11,7 @@ from xlac.ir.interpret import evaluate
 from xlac.ir.op import Array, frozen_array
 from xlac.ir.types import Type
 from xlac.ops.control import control, effect
+from xlac.ops.cost import cost
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const, Iota, Param, RngBits
 from xlac.ops.tensor.view import Broadcast, Reshape
@@ -34,11 +35,12 @@ class FoldPass(Pass):
     """Folds constants, and derives weights.
 
     A constant of up to `small` bytes may be made from smaller ones; intermediate values of more
-    than `work` bytes are not computed at compile time.
+    than `work` bytes, or that take more than `operations`, are not computed at compile time.
     """
 
     small: int = at_least(0, 4096)
     work: int = at_least(0, 4 << 20)
+    operations: int = at_least(0, 1 << 26)
 
     def run(self, graph: Graph, trace: Trace, context: PassContext) -> Graph:
         return everywhere(graph, lambda g: Folder(self, trace, context).run(g))
@@ -96,6 +98,8 @@ class Folder:
             weighted = any(i in self.weighted for i in node.inputs)
             most = max(self.limits.small, 4 * sources) if weighted else self.limits.work
             if not isinstance(op, Broadcast) and node.type.nbytes > most:
+                return
+            if not weighted and cost(node).flops > self.limits.operations:
                 return
             self.sources[node] = sources
             if weighted:

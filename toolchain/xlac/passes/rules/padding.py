@@ -88,6 +88,40 @@ def pad_in_window(node: Node, site: Site) -> Node | None:
     return site.make(replace(op, low=before, high=behind), x.inputs[0])
 
 
+def _far(p: Parameter, combine: str) -> Node:
+    op = Window(combine, None, (4, 40), (2, 3), (3, 20), (1, 60), (1, 1), (1, 2))
+    return Node.of(op, p(3, 5))
+
+
+@rule(Window, examples=[lambda p: _far(p, "add"), lambda p: _far(p, "max")])
+def clip_window(node: Node, site: Site) -> Node | None:
+    """Drops the places of a window that see nothing but padding wherever it moves to, which are the
+    first and the last ones of each axis: a mean over 1280 by 1280 places of an image of 7 by 7, as
+    `ceil_mode` allows it, takes 49 of them.
+    """
+    assert isinstance(node.op, Window)
+    op, sizes = node.op, integers(node.inputs[0].shape)
+    counts = integers(node.shape)
+    if op.combine == "body" or sizes is None or counts is None or 0 in (*sizes, *counts):
+        return None
+    window, low, high = list(op.window), list(op.low), list(op.high)
+    for axis, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        gap, reach = op.window_dilation[axis], (count - 1) * op.strides[axis]
+        spread = (size - 1) * op.base_dilation[axis] + 1
+        first = max(0, -(-(low[axis] - reach) // gap))
+        last = min(window[axis] - 1, (spread - 1 + low[axis]) // gap)
+        if first > last:
+            return None  # only padding is seen
+        window[axis] = last - first + 1
+        low[axis] -= first * gap
+        if window[axis] < op.window[axis]:
+            high[axis] = reach + (window[axis] - 1) * gap + 1 - spread - low[axis]
+    if tuple(window) == op.window:
+        return None
+    clipped = replace(op, window=tuple(window), low=tuple(low), high=tuple(high))
+    return site.make(clipped, node.inputs[0])
+
+
 def _at(value: int) -> Node:
     return Node.of(Const(np.array(value, np.int32)))
 
@@ -122,4 +156,4 @@ def known_size(node: Node, site: Site) -> Node | None:
     return site.make(Const(np.array(size, np.int32))) if isinstance(size, int) else None
 
 
-PADDING = (pad_in_conv, pad_in_window, slice_at_constants, known_size)
+PADDING = (pad_in_conv, pad_in_window, clip_window, slice_at_constants, known_size)
