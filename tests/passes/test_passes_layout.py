@@ -13,6 +13,8 @@ from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.ops import build
 from xlac.ops.reduction.conv import Conv
+from xlac.ops.tensor.leaf import Param
+from xlac.ops.tensor.view import Transpose
 from xlac.passes.canonicalize_dots import CanonicalizeDotsPass
 from xlac.passes.channels_last import ChannelsLastPass
 from xlac.passes.motion import MotionPass
@@ -119,3 +121,32 @@ def test_a_scale_that_is_shared_is_not_folded() -> None:
 def test_convolutions_of_one_layout_are_left_alone() -> None:
     g = graph(conv(x(1, 4, 4, 2), weight("k", 3, 3, 2, 2), ("NHWC", "HWIO", "NHWC")))
     assert ChannelsLastPass().run(g, Trace(), PassContext()) is g
+
+
+def test_sums_along_a_chain_of_convolutions_are_channels_last() -> None:
+    """Both sums of gated layers, of which one begins with the input and one with nothing, have the
+    layout of the convolutions: one transpose at the input, one at each output.
+    """
+    value = x(2, 4, 5, 6)
+    skips = None
+    for layer in range(4):
+        gates = conv(value, weight(f"g{layer}", 8, 4, 3, 3))
+        gated = build.mul(
+            build.apply("tanh", build.cut(gates, 1, 0, 4)),
+            build.apply("sigmoid", build.cut(gates, 1, 4, 8)),
+        )
+        mixed = conv(gated, weight(f"k{layer}", 4, 4, 3, 3))
+        value = build.add(value, mixed)
+        skips = mixed if skips is None else build.add(skips, mixed)
+    assert skips is not None
+    g = graph(value, build.maximum(skips, 0.0))
+    numbers = np.random.default_rng(0)
+    shapes = {n.op.name: n.shape for n in g.nodes() if isinstance(n.op, Param)}
+    given = {n: numbers.normal(0, 0.3, s).astype(np.float32) for n, s in shapes.items()}
+    weights = Weights({n: v for n, v in given.items() if n != "x"})
+    after = optimize(g, Target("t"), weights=weights, verify_each=True, is_kept=is_kept)
+    moved = [n.inputs[0].op.mnemonic for n in after.nodes() if isinstance(n.op, Transpose)]
+    assert sorted(moved) == ["add", "max", "param"], "the input once, and both outputs"
+    found = interpret(after, given, weights)
+    for name, wanted in interpret(g, given, given).items():
+        np.testing.assert_allclose(found[name], wanted, 1e-4, 1e-4)

@@ -38,6 +38,9 @@ class Plain:
     def with_inputs(self, node: Node, *inputs: Node) -> Node:
         return Node.of(node.op, *inputs, origin=node.origin)
 
+    def has(self, op: Op, *inputs: Node) -> bool:
+        return True
+
     def single(self, node: Node) -> bool:
         return True
 

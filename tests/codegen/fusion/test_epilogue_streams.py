@@ -76,6 +76,18 @@ def test_what_reads_one_tensor_stays() -> None:
     assert around([twice]).outputs == (twice,)
 
 
+def test_what_vectors_would_gather_is_transposed_before() -> None:
+    """An epilogue reads no operand across its columns; a transposed result may."""
+    across = build.add(product(), build.transpose(beside("r", SIDE)))
+    assert [n.op.mnemonic for n in around([across]).inputs] == ["param", "param", "transpose"]
+    rows = build.add(build.transpose(product()), build.transpose(beside("r", SIDE)))
+    assert {n.op.mnemonic for n in around([rows]).inputs} == {"param"}
+    assert {
+        n.op.mnemonic
+        for n in around([across], replace(CPU, device="gpu", warp=32, processors=100)).inputs
+    } == {"param"}
+
+
 def test_small_results_and_gpus_keep_their_epilogues() -> None:
     small = momentum(product(16))
     assert set(around(small).outputs) == set(small)

@@ -13,6 +13,7 @@ from functools import partial
 from xlac.fusion import cost
 from xlac.fusion.cluster import MAX_NODES, Cluster, Label, is_pointwise, is_view, label_of_operand
 from xlac.fusion.consumer_fusion import ConsumerFusion
+from xlac.fusion.gathered_operand import is_gathered
 from xlac.fusion.group import Kind, Placement
 from xlac.fusion.overwritten_operand import memory_needed
 from xlac.fusion.reduction_recompute import Recompute
@@ -153,6 +154,8 @@ class ProducerFusion:
                 "it is taken more than once, and code for it each time would double with every "
                 "such step"
             )
+        if is_gathered(cluster, user, node, self.target):
+            return "vectors of it would be gathered"
         if user is not cluster.anchor or cluster.reduces:
             return ""
         if cluster.kind in (Kind.SCATTER, Kind.UPDATE):

@@ -7,8 +7,11 @@ and meet their inverses.
 
 from __future__ import annotations
 
+import numpy as np
+
 from xlac.ir.graph import Graph, Node
 from xlac.ops.reduction.conv import Conv
+from xlac.ops.scalar.arithmetic import Add, Exp
 from xlac.ops.tensor.view import Transpose
 from xlac.passes import motion
 from xlac.passes.registry import Pass, at_least, register
@@ -16,7 +19,10 @@ from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
 from xlac.passes.rewrite.trace import Trace
+from xlac.passes.rules.constants import POINTWISE, is_pointwise
+from xlac.passes.rules.motion import is_free
 from xlac.passes.rules.repeats import REPEATS
+from xlac.passes.rules.views import transpose
 
 
 def _conv(
@@ -63,7 +69,52 @@ def channels_last(node: Node, site: Site) -> Node | None:
     return site.make(back, site.make(moved, x, kernel))
 
 
-RULES: tuple[Rule, ...] = (channels_last, *REPEATS, *motion.RULES)
+def _sum_of_conv(p: Parameter) -> Node:
+    """x + a transposed convolution of channels-last layout."""
+    image, kernel = p(1, 3, 3, 2), p(1, 1, 2, 2)
+    conv = Node.of(
+        Conv(("NHWC", "HWIO", "NHWC"), (1, 1), (0, 0), (0, 0), (1, 1), (1, 1)), image, kernel
+    )
+    return Node.of(Add(), p(1, 2, 3, 3), transpose(Node.of(Exp(), conv), 0, 3, 1, 2))
+
+
+@rule(*POINTWISE, examples=[_sum_of_conv])
+def sink_transpose_of_conv(node: Node, site: Site) -> Node | None:
+    """A transpose of what a convolution computes becomes one of the result, where the others are
+    read transposed already: a residual sum whose first term another convolution has read.
+    """
+    if not is_pointwise(node):
+        return None
+    likely = next(
+        (i for i in node.inputs if isinstance(i.op, Transpose) and is_of_conv(i.inputs[0])), None
+    )
+    if likely is None:
+        return None
+    assert isinstance(likely.op, Transpose)
+    inverse = Transpose(tuple(np.argsort(likely.op.perm).tolist()))
+    if not all(i.op == likely.op or is_free(i) or site.has(inverse, i) for i in node.inputs):
+        return None
+    inputs = [i.inputs[0] if i.op == likely.op else site.make(inverse, i) for i in node.inputs]
+    return site.make(likely.op, site.make(node.op, *inputs))
+
+
+def is_of_conv(node: Node, most: int = 32) -> bool:
+    """Whether a value is computed from a channels-last convolution by pointwise operations only,
+    of which no more than `most` are looked at. Since transposes end the search, the transposes
+    that `sink_transpose_of_conv` makes are never moved back.
+    """
+    nodes = [node]
+    for _ in range(most):
+        if not nodes:
+            return False
+        one = nodes.pop()
+        if isinstance(one.op, Conv):
+            return one.op.layout[2].endswith("C")
+        nodes += one.inputs if is_pointwise(one) else ()
+    return False
+
+
+RULES: tuple[Rule, ...] = (channels_last, *REPEATS, *motion.RULES, sink_transpose_of_conv)
 
 
 @register("channels-last")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from xlac.ir.graph import Graph, Node, map_bodies
 from xlac.ir.op import Op
@@ -41,6 +42,7 @@ class Rewriter:
         self.origin: Origin | None = None
         # `make`'s results by operation and inputs, so that equal nodes are made once
         self.interned: dict[object, Node] = {}
+        self.visited: set[object] = set()  # operations and inputs of nodes of the graph
         self.depth = self.spent = 0
 
     def run(self, graph: Graph) -> Graph:
@@ -49,6 +51,8 @@ class Rewriter:
 
         def visit(old: Node, node: Node) -> Node:
             self.origin, self.spent = node.origin, 0
+            with suppress(TypeError):  # an attribute that cannot be hashed
+                self.visited.add((node.op, node.inputs))
             result = self.settle(node)
             if result is not old:
                 self.readers[result] = self.readers[old] + self.readers.get(result, 0)
@@ -75,6 +79,10 @@ class Rewriter:
             return self.settle(Node.of(node.op, *inputs, origin=node.origin))
         finally:
             self.origin = here
+
+    def has(self, op: Op, *inputs: Node) -> bool:
+        """Whether a rule made this node, or the graph had it, before the one being rewritten."""
+        return (op, inputs) in self.interned or (op, inputs) in self.visited
 
     def single(self, node: Node) -> bool:
         """Whether at most one node reads a value."""

@@ -30,6 +30,10 @@ class Site(Protocol):
         """
         ...
 
+    def has(self, op: Op, *inputs: Node) -> bool:
+        """Whether a rule made this node, or the graph had it, before the one being rewritten."""
+        ...
+
     def single(self, node: Node) -> bool:
         """Whether only the node being rewritten reads this one, so that rewriting removes it."""
         ...
