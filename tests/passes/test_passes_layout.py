@@ -5,10 +5,12 @@ their weights.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from pass_graphs import conv, counts, graph, weight, x
 
 from xlac.codegen.claims import is_kept
-from xlac.ir.graph import Graph
+from xlac.ir.dims import Dim, symbol
+from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array
 from xlac.ops import build
@@ -116,6 +118,48 @@ def test_a_scale_that_is_shared_is_not_folded() -> None:
     product = build.dot(x(5, 3), weight("w", 4, 3), ((1,), (1,)))
     g = graph(build.mul(product, build.spread(weight("s", 4), (5, 4), (1,))), product)
     assert counts(CanonicalizeDotsPass().run(g, Trace(), PassContext()))["dot"] == 1
+
+
+def mix_ffn(batch: Dim, joined: bool) -> Graph:
+    """A product of pixels in sequence, a depthwise convolution of maps, and a product again."""
+    pixels = x(batch, 20, 6) if joined else x(batch, 4, 5, 6)
+
+    def product(value: Node, name: str) -> Node:
+        axes = ((len(value.shape) - 1,), (0,))
+        return build.dot(value, weight(name, 6, 6), axes)
+
+    wide = product(pixels, "a")
+    if joined:
+        maps = build.reshape(build.transpose(wide, (0, 2, 1)), (batch, 6, 4, 5))
+    else:
+        maps = build.transpose(wide, (0, 3, 1, 2))
+    layout = ("NCHW", "OIHW", "NCHW")
+    op = Conv(layout, (1, 1), (1, 1), (1, 1), (1, 1), (1, 1), feature_groups=6)
+    spread = build.spread(weight("bias", 6), (batch, 6, 4, 5), (1,))
+    convolved = build.add(Node.of(op, maps, weight("k", 6, 1, 3, 3)), spread)
+    back = build.transpose(build.reshape(convolved, (batch, 6, 20)), (0, 2, 1))
+    return graph(product(build.exp(back), "b"))
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("batch", [1, 2, symbol("n", 1, 8)])
+def test_pixels_in_sequence_are_maps_of_channels_last(batch: Dim, joined: bool) -> None:
+    generator = np.random.default_rng(0)
+    shapes = {"a": (6, 6), "b": (6, 6), "k": (6, 1, 3, 3), "bias": (6,)}
+    arrays = {n: generator.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+    before, weights = mix_ffn(batch, joined), Weights(arrays)
+    after = optimize(before, Target("t"), weights=weights, verify_each=True, is_kept=is_kept)
+    assert not counts(after)["transpose"], "the transposes around the reshapes cancel"
+    if isinstance(batch, int):
+        given = {"x": generator.normal(size=before.inputs[0].shape).astype(np.float32)}
+        expected = interpret(before, given, arrays)["y0"]
+        np.testing.assert_allclose(interpret(after, given, weights)["y0"], expected, rtol=1e-5)
+
+
+def test_a_reshape_that_joins_axes_apart_keeps_both_transposes() -> None:
+    joined = build.reshape(build.transpose(x(2, 3, 4), (0, 2, 1)), (8, 3))
+    g = graph(build.transpose(joined, (1, 0)))
+    assert counts(MotionPass().run(g, Trace(), PassContext()))["transpose"] == 2
 
 
 def test_convolutions_of_one_layout_are_left_alone() -> None:

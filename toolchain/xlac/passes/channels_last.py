@@ -20,8 +20,8 @@ from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
-from xlac.passes.rules.motion import is_free
 from xlac.passes.rules.repeats import REPEATS
+from xlac.passes.rules.transposes import is_free
 from xlac.passes.rules.views import transpose
 
 

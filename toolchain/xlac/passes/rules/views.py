@@ -5,6 +5,7 @@ merge.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
 from xlac.passes.rewrite.rule import Site, rule
 
 Ints = tuple[int, ...]
+PRIMES = (2**61 - 1, 2**89 - 1, 2**107 - 1, 2**127 - 1)  # larger than any extent
 
 
 def integers(values: Sequence[Dim]) -> Ints | None:
@@ -23,15 +25,27 @@ def integers(values: Sequence[Dim]) -> Ints | None:
     return known if len(known) == len(values) else None
 
 
+def _numbers(*shapes: Shape) -> list[Ints] | None:
+    """Shapes as integers. Each symbolic extent is a prime, so products are equal only if they are
+    for all sizes. None for many different ones.
+    """
+    symbolic = dict.fromkeys(n for shape in shapes for n in shape if not isinstance(n, int))
+    if len(symbolic) > len(PRIMES):
+        return None
+    primes = dict(zip(symbolic, PRIMES, strict=False))
+    return [tuple(n if isinstance(n, int) else primes[n] for n in shape) for shape in shapes]
+
+
 def groups(old: Shape, new: Shape) -> list[tuple[range, range]] | None:
     """The groups of axes that a reshape maps to each other: shortest runs of equal product; units
     join the run before.
 
-    None for symbolic extents that cannot be compared, and for empty tensors.
+    None for empty tensors, and where symbolic extents are other ones after the reshape.
     """
-    before, after = integers(old), integers(new)
-    if before is None or after is None or 0 in before:
+    numbers = _numbers(old, new)
+    if numbers is None or 0 in numbers[0] or prod(numbers[0]) != prod(numbers[1]):
         return None
+    before, after = numbers
     runs: list[tuple[range, range]] = []
     i = j = 0
     while i < len(old) or j < len(new):
@@ -71,6 +85,11 @@ def reshape(x: Node, *shape: int) -> Node:
 def broadcast(x: Node, shape: Shape, axes: Ints) -> Node:
     """x broadcast to a shape."""
     return Node.of(Broadcast(shape, axes), x)
+
+
+def five(*shape: int) -> Node:
+    """A tensor of fives, for examples of rules."""
+    return broadcast(Node.of(Const(np.array(5, np.float32))), shape, ())
 
 
 @rule(
