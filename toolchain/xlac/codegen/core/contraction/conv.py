@@ -17,7 +17,7 @@ from xlac.codegen.core.contraction.axes import ContractionLoop, LowerContraction
 from xlac.codegen.core.contraction.contraction import Axis, Contraction, OperandSource
 from xlac.codegen.core.contraction.conv_geometry import ConvGeometry, of_phase, whole_geometry
 from xlac.codegen.core.contraction.conv_input import windowed_input
-from xlac.codegen.core.contraction.conv_input_choice import InputReads
+from xlac.codegen.core.contraction.conv_input_choice import InputReads, channels_apart
 from xlac.codegen.core.contraction.phases import phases_of
 from xlac.codegen.core.contraction.tile_loops import of_windows, settled_rows
 from xlac.codegen.core.contraction.window_sums import WindowSums
@@ -162,16 +162,16 @@ def has_few_taps(anchor: Node) -> bool:
     return upper_bound(volume(tuple(taps[letter] for letter in anchor.op.spatial))) <= TAPS
 
 
-def is_depthwise_nhwc(group: Group, phases: bool = False) -> bool:
-    """Whether it is a depthwise convolution with channels contiguous in x and the result, whose
-    input is not dilated, or is convolved in `phases`.
+def is_depthwise_nhwc(group: Group, phases: bool = False, copied: bool = False) -> bool:
+    """Whether it is a depthwise convolution with channels contiguous in the result, and in x unless
+    that may be `copied`, whose input is not dilated, or is convolved in `phases`.
     """
     op, x = group.anchor.op, operands.resolve(group.anchor.inputs[0], group)
     assert isinstance(op, Conv)
     taps = dict(zip(op.layout[1], group.anchor.inputs[1].shape, strict=True))
     channels = group.anchor.shape[op.layout[2].index("C")]
     dense = op.layout[2][-1] == "C" and (
-        op.layout[0][-1] == "C" if x is None else x.strides[op.layout[0].index("C")] == 1
+        op.layout[0][-1] == "C" if x is None else copied or not channels_apart(group.anchor, x)
     )
     whole = all(step == 1 for step in op.lhs_dilation) or (phases and phases_of(group.anchor))
     cut = [

@@ -88,10 +88,10 @@ def choose(group: Group, reads: InputReads) -> ConvInputSchedule:
     anchor, x = group.anchor, group.anchor.inputs[0]
     phases = phases_of(anchor) if reads.phases else []
     view = operands.resolve(x, group)
-    if reads.masks and reads.pays:
+    apart = reads.beside == "C" and view is not None and channels_apart(anchor, view)
+    if reads.masks and reads.pays and not apart:
         return ConvInputSchedule(bool(phases), None)
     around, crosses = borders(anchor, phases), _crosses(anchor, view, reads)
-    apart = reads.beside == "C" and view is not None and _channels_apart(anchor, view)
     whole = not (crosses or apart or _padded(around))
     if view is not None and whole and x.type.size != 0:
         return ConvInputSchedule(bool(phases), None)
@@ -119,6 +119,9 @@ def check(schedule: ConvInputSchedule, group: Group, reads: InputReads) -> None:
             axis = op.layout[0].index(reads.beside)
             raise Misfit(("order",), f"axis {axis} must be contiguous")
         return
+    view = operands.resolve(x, group)
+    if reads.beside == "C" and view is not None and channels_apart(anchor, view):
+        raise Misfit(("order",), "its channels are not contiguous, so it must be copied")
     around = borders(anchor, phases if schedule.phases else [])
     if any(around.gaps) or (x.type.size == 0 and not reads.masks):
         raise Misfit(("order",), "its input is dilated: it must be copied, or convolved in phases")
@@ -126,7 +129,8 @@ def check(schedule: ConvInputSchedule, group: Group, reads: InputReads) -> None:
         raise Misfit(("order",), "windows leave the input, which must be copied with its padding")
 
 
-def _channels_apart(anchor: Node, view: OperandView) -> bool:
+def channels_apart(anchor: Node, view: OperandView) -> bool:
+    """Whether the channels of x are not contiguous in memory."""
     op = anchor.op
     assert isinstance(op, Conv)
     place = op.layout[0].index("C")

@@ -130,9 +130,20 @@ def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | Non
         assert isinstance(op, Conv)
         reads = InputReads(masks, masks, phases=False, beside=op.spatial[-1])
         return Depthwise(depthwise_nchw.launches, reads)
-    if conv.is_depthwise_nhwc(group, phases=True):
+    if conv.is_depthwise_nhwc(group, phases=True, copied=_copies(group, target.shipped)):
         return Depthwise(depthwise_nhwc.launches, InputReads(True, True, phases=True, beside="C"))
     return None
+
+
+def _copies(group: Group, target: Target) -> bool:
+    """Whether a copy of x with its channels contiguous pays, which vectors of channels need: there
+    are vectors, and memory for it.
+    """
+    x, room = group.anchor.inputs[0], target.temporary_bytes
+    size = volume(x.shape)
+    if not target.vector_bytes or target.vectorizes:
+        return False
+    return not room or (isinstance(size, int) and size * x.type.dtype.nbytes <= room)
 
 
 TEMPLATES = conv.Templates(launches, _reads, _algorithms)

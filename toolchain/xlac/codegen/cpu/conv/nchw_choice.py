@@ -13,9 +13,7 @@ from xlac.codegen.schedules.conv import DepthwiseNchwSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint, volume
-from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
-from xlac.ops.tensor.view import Transpose
 from xlac_sdk.target import Target
 
 TALL = 7  # the most rows of a tile: enough independent sums to hide a multiply-add's latency
@@ -76,11 +74,12 @@ def able(group: Group, target: Target, after: Epilogue) -> bool:
         and taps["I"] == 1
         and all(step == 1 for step in op.lhs_dilation)
     )
+    along = op.layout[2].index(op.spatial[-1])
     return (
         dense
         and alone
         and size_hint(shape[op.spatial[-1]]) > 1
-        and all(_last(op, after, node) for node in group.outputs)
+        and all(after.contiguous_axis(node) == along for node in group.outputs)
     )
 
 
@@ -91,13 +90,3 @@ def masks(group: Group, target: Target) -> bool:
     op = group.anchor.op
     assert isinstance(op, Conv)
     return target.masked and not any(n > 0 for n in (*op.low[:-2], *op.high[:-2]))
-
-
-def _last(op: Conv, after: Epilogue, output: Node) -> bool:
-    """Whether the last spatial axis is the last axis of an output."""
-    letters = list(op.layout[2])
-    for moved in after.paths[output]:
-        if not isinstance(moved.op, Transpose):
-            return False
-        letters = [letters[axis] for axis in moved.op.perm]
-    return letters[-1] == op.spatial[-1]
