@@ -1,5 +1,6 @@
 """Bytes at the edges of what may be rewritten: zero points that are no bytes, unsigned numbers that
-wrap, lookups by indices below zero, scales whose quotient is not finite.
+wrap, lookups by indices below zero, scales whose quotient is not finite. And those around an
+output, which nothing writes: every element type, every length of a tail.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xlac
 from xlac.driver import executable, lower
 from xlac.ir.graph import Graph, Node
 from xlac.ir.interpret import interpret
+from xlac.ir.types import Type
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
@@ -19,12 +22,14 @@ from xlac.ops.reduction.conv import Conv
 from xlac.ops.scalar.arithmetic import Div, Erf, Round
 from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.gather import Gather
+from xlac.ops.tensor.leaf import Param
 from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.dtypes import DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.target import Request
 
 Array = np.ndarray[Any, Any]
+GUARD = 64
 RNG = np.random.default_rng(5)
 
 
@@ -107,3 +112,26 @@ def test_a_sum_of_nothing_is_nothing_whatever_its_scale(
     quotient = Node.of(Div(), build.mul(Node.of(Cast(dtype), x), by), divisor)
     shifted = build.add(Node.of(Round(), quotient), 100.0)
     check(Node.of(Cast(DType.U8), shifted), {"x": np.array([0, 0, 1, -1], np.int32)})
+
+
+@pytest.mark.parametrize("dtype", DType, ids=str)
+@pytest.mark.sampled(6)
+def test_tails_stay_inside(dtype: DType) -> None:
+    sizes = [*range(1, 20), 31, 33, 63, 65]
+    params = tuple(Node.of(Param(f"x{n}", Type(dtype, (n,)))) for n in sizes)
+    outputs = {}
+    for n, param in zip(sizes, params, strict=True):
+        made = build.apply("not", param) if dtype is DType.BOOL else build.apply("relu", param)
+        assert isinstance(made, Node)
+        outputs[f"y{n}"] = made
+    model = xlac.compile(Model(Graph("tails", params, outputs), {}))
+    blocks, views = {}, {}
+    for n in sizes:
+        nbytes = n * dtype.nbytes
+        blocks[n] = np.full(nbytes + 2 * GUARD, 0xA5, np.uint8)
+        views[f"y{n}"] = blocks[n][GUARD : GUARD + nbytes].view(dtype.numpy)
+    inputs: dict[str, Any] = {f"x{n}": np.ones(n, dtype.numpy) for n in sizes}
+    model.executable.run(inputs, views)  # type: ignore[union-attr]
+    for n, block in blocks.items():
+        assert (block[:GUARD] == 0xA5).all() and (block[-GUARD:] == 0xA5).all(), f"{dtype}[{n}]"
+        assert (views[f"y{n}"] == (dtype is not DType.BOOL)).all()

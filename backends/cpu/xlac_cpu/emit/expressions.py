@@ -44,7 +44,6 @@ class LlvmExpressions(access.Combine):
     def __init__(self, w: LlvmWriter, style: Style) -> None:
         self.w, self.style = w, style
         self.names: dict[str, str] = {}
-        self.mutable: dict[str, str] = {}  # mutable names, which are in stack cells
         self.buffers: dict[Buffer, tuple[str, int]] = {}  # pointers, and their alignment
         # values of the current statement, by the expression's identity
         self.memo: dict[int, str] = {}
@@ -62,13 +61,9 @@ class LlvmExpressions(access.Combine):
         match node:
             case Const(value=value, dtype=dtype, lanes=lanes):
                 return constant(number(value, dtype), register(dtype), lanes)
-            case Var(name=name, dtype=dtype, lanes=lanes):
-                cell = self.mutable.get(name)
-                return (
-                    self.names[name]
-                    if cell is None
-                    else w.fresh(f"load {register(dtype, lanes)}, ptr {cell}")
-                )
+            case Var(name=name):
+                now = w.current.get(name)
+                return self.names[name] if now is None else now
             case Apply():
                 return self.applied(node)
             case Load(buffer=buffer, index=index, lanes=lanes, mask=mask, align=align):

@@ -32,6 +32,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     TensorMap,
+    children,
 )
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
@@ -71,6 +72,7 @@ class KernelWriter(LlvmExpressions):
         self.some = False  # whether there is at least one of them
         self.stop_checks = NEVER
         self.streamed = False
+        self._changed: dict[int, dict[str, str]] = {}  # by the identity of blocks
         self.stack_bytes = 0
 
     def whole(self, kernel: Kernel) -> str:
@@ -104,12 +106,12 @@ class KernelWriter(LlvmExpressions):
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
         """Writes a block; names defined in it are dropped after it."""
-        names, mutable = self.names, self.mutable
-        self.names, self.mutable = dict(names), dict(mutable)
+        names = self.names
+        self.names = dict(names)
         for stmt in body:
             self.memo.clear()
             self.statement(stmt)
-        self.names, self.mutable = names, mutable
+        self.names = names
 
     def statement(self, stmt: Stmt) -> None:
         """Writes one statement."""
@@ -117,17 +119,9 @@ class KernelWriter(LlvmExpressions):
         match stmt:
             case Let(var=var, value=value, mutable=False):
                 self.names[var.name] = self.value(value)
-                self.mutable.pop(var.name, None)
-            case Let(var=var, value=value):
-                kind = register(var.dtype, var.lanes)
-                first = self.value(value)
-                self.mutable[var.name] = cell = w.stack(kind)
-                w.do(f"store {kind} {first}, ptr {cell}")
-            case Assign(var=var, value=value):
-                w.do(
-                    f"store {register(var.dtype, var.lanes)} {self.value(value)}, ptr "
-                    f"{self.mutable[var.name]}"
-                )
+                w.current.pop(var.name, None)
+            case Let(var=var, value=value) | Assign(var=var, value=value):
+                w.current[var.name] = self.value(value)
             case Store():
                 self.store(stmt)
             case For():
@@ -211,9 +205,10 @@ class KernelWriter(LlvmExpressions):
     ) -> None:
         """Writes the iterations of a loop from `start` to `stop`."""
         kind, order = register(stmt.counter.dtype), "s" if stmt.counter.dtype.is_signed else "u"
-        with self.w.loop(start, stop, stmt.step, kind, order, certain, between) as counter:
+        carried = self.changed(stmt.body)
+        with self.w.loop(start, stop, stmt.step, kind, order, certain, between, carried) as counter:
             self.names[stmt.counter.name] = counter
-            self.mutable.pop(stmt.counter.name, None)
+            self.w.current.pop(stmt.counter.name, None)
             self.statements(stmt.body)
 
     @contextmanager
@@ -224,7 +219,8 @@ class KernelWriter(LlvmExpressions):
         w, kind = self.w, register(stmt.counter.dtype)
         order = "s" if stmt.counter.dtype.is_signed else "u"
         length = turns * stmt.step
-        with w.loop(start, stop, length, kind, order, certain, self.check_stop) as first:
+        ends = (start, stop, length, kind, order, certain, self.check_stop)
+        with w.loop(*ends, self.changed(stmt.body)) as first:
             after = w.op(f"add {kind} {first}, {length}")
             end = w.op(
                 f"select i1 {w.op(f'icmp {order}lt {kind} {after}, {stop}')}, {kind} {after}, "
@@ -242,15 +238,42 @@ class KernelWriter(LlvmExpressions):
             self.statements(then if condition == "true" else otherwise)
             return
         w = self.w
+        changed = {**self.changed(then), **self.changed(otherwise)}
+        before, start = w.block, {name: w.current[name] for name in changed}
         yes, no, out = w.name("then"), w.name("else"), w.name("end")
         w.do(f"br i1 {condition}, label %{yes}, label %{no if otherwise else out}")
+        ends = [] if otherwise else [(before, start)]
         for label, block in ((yes, then), (no, otherwise)):
             if block or label is yes:
                 w.label(label)
+                w.current.update(start)
                 with w.scope():
                     self.statements(block)
+                ends.append((w.block, {name: w.current[name] for name in changed}))
                 w.do(f"br label %{out}")
         w.label(out)
+        for name, kind in changed.items():
+            values = ", ".join(f"[ {values[name]}, %{block} ]" for block, values in ends)
+            w.current[name] = w.fresh(f"phi {kind} {values}")
+
+    def changed(self, body: tuple[Stmt, ...]) -> dict[str, str]:
+        """The mutable names to which a block gives new values, but for its own, with their
+        types.
+        """
+        known = self._changed.get(id(body))
+        if known is None:
+            known, own = {}, set()
+            for stmt in body:
+                if isinstance(stmt, Assign):
+                    known[stmt.var.name] = register(stmt.var.dtype, stmt.var.lanes)
+                elif isinstance(stmt, Let) and stmt.mutable:
+                    own.add(stmt.var.name)
+                else:
+                    for block in children(stmt):
+                        known |= self.changed(block)
+            known = {name: kind for name, kind in known.items() if name not in own}
+            self._changed[id(body)] = known
+        return known
 
     def store(self, stmt: Store) -> None:
         """Writes a store: plain, masked, streaming or atomic."""

@@ -6,11 +6,12 @@ arithmetic is written once, and no LLVM pass is needed for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from xlac_cpu.emit.spelling import is_literal
 
+NOTHING: Mapping[str, str] = {}
 NARROW = 1 << 31  # the signed range of 32 bits
 
 
@@ -29,6 +30,7 @@ class LlvmWriter:
         # whether one instruction combines the bits of three operands (AVX-512)
         self.ternary = ternary
         self.narrow = narrow  # whether addresses have 32 bits: counters that fit are 32-bit
+        self.current: dict[str, str] = {}  # values of mutable names
         self._count = 0
         self._known: dict[str, str] = {}
         self._called: set[str] = set()  # functions that were declared
@@ -116,11 +118,13 @@ class LlvmWriter:
         order: str = "s",
         certain: bool = False,
         between: Callable[[], None] | None = None,
+        carried: Mapping[str, str] = NOTHING,
     ) -> Iterator[str]:
         """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at
         least once.
 
-        `between` writes code between two iterations.
+        `between` writes code between two iterations. `carried`: the types of the mutable names to
+        which the loop gives new values. Long because it is one loop, in the order of its text.
         """
         whole = kind
         if self.narrow and kind == "i64" and is_literal(start) and is_literal(stop):
@@ -138,8 +142,18 @@ class LlvmWriter:
         counter, after = f"%{self.name('i')}", f"%{self.name('n')}"
         self.label(head)
         self.do(f"{counter} = phi {kind} [ {start}, %{before} ], [ {after}, %{back} ]")
+        hole, starts = len(self.lines), [self.current[name] for name in carried]
+        for name in carried:
+            self.current[name] = self.fresh("")
+        merged = [self.current[name] for name in carried]
         with self.scope():
             yield counter if kind == whole else self.op(f"sext {kind} {counter} to {whole}")
+        turned = list(zip(starts, [self.current[name] for name in carried], strict=True))
+        for k, (kind_of, here, (first, last)) in enumerate(
+            zip(carried.values(), merged, turned, strict=True)
+        ):
+            line = f"  {here} = phi {kind_of} [ {first}, %{before} ], [ {last}, %{back} ]"
+            self.lines[hole + k] = line
         self.do(f"br label %{latch}")
         self.label(latch)
         self.do(f"{after} = add {'nsw ' if order == 's' else 'nuw '}{kind} {counter}, {step}")
@@ -156,6 +170,10 @@ class LlvmWriter:
             self.label(back)
             self.do(f"br label %{head}")
         self.label(out)
+        if not certain:
+            for (name, kind_of), (first, last) in zip(carried.items(), turned, strict=True):
+                text = f"phi {kind_of} [ {first}, %{before} ], [ {last}, %{latch} ]"
+                self.current[name] = self.fresh(text)
 
     def text(self, result: str = "void") -> str:
         """The function's body, ended by a return of `result`."""
