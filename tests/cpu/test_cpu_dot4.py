@@ -1,4 +1,6 @@
-"""Dot products of bytes on several processors, against the interpreter."""
+"""Dot products of bytes and what rounds their sums to bytes again, on several processors, against
+the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -46,4 +48,29 @@ def test_dot_products_of_bytes(kind: DType, cpu: str) -> None:
         reads = {"x": (kind, count), "y": (DType.I32, count), "t": (DType.I32, count)}
         kernel = kernel_of(body, reads, {"s": (DType.I32, count // lanes * lanes)})
         ours, right = both(kernel, target, **dict(zip("xyt", given, strict=True)))
+        assert same(ours["s"], right["s"])
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I8, DType.U16, DType.I16, DType.I32])
+@pytest.mark.sampled(6)
+def test_rounded_floats_become_integers(dtype: DType, cpu: str) -> None:
+    """Ties, both limits, and what is far beyond them or no number; one conversion may round."""
+    needs_processor(cpu)
+    info = np.iinfo(dtype.numpy)
+    ends = np.array([info.min, info.max, 0, 1, -1, 6, 1e9, -1e9, 3e38, -3e38], np.float32)
+    near = [np.nextafter(ends, np.float32(to)) for to in (-np.inf, np.inf)]
+    some = [ends, *near, *(ends + np.float32(by) for by in (-0.5, 0.5, -1.5, 1.5, 0.25))]
+    some += [np.array([np.nan, np.inf, -np.inf, -0.0, 0.5, 2.5], np.float32)]
+    given = np.resize(np.concatenate(some), COUNT)
+    for lanes in (1, 4, 16, 24):
+
+        def body(b, buffers, lanes=lanes):  # type: ignore[no-untyped-def]
+            with b.loop("i", 0, COUNT, lanes) as i:
+                at = ramp(i, 1, lanes)
+                whole = b.let("r", apply(P.ROUND, load(buffers["a"], at)))
+                b.store(buffers["s"], at, apply(P.CAST, whole, dtype=dtype))
+
+        kernel = kernel_of(body, {"a": (DType.F32, COUNT)}, {"s": (dtype, COUNT)})
+        ours, right = both(kernel, machine(cpu=cpu), a=given)
         assert same(ours["s"], right["s"])

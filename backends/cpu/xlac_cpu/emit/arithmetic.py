@@ -90,7 +90,10 @@ def _of_floats(
         case P.NEG:
             return w.op(f"fneg {kind} {x[0]}")
         case P.FLOOR | P.CEIL | P.TRUNC | P.ROUND | P.SQRT | P.ABS:
-            return w.intrinsic(f"llvm.{_ROUNDING[primitive]}.{name}", kind, (kind, x[0]))
+            result = w.intrinsic(f"llvm.{_ROUNDING[primitive]}.{name}", kind, (kind, x[0]))
+            if primitive is P.ROUND:
+                w.rounded[result] = x[0]
+            return result
         case P.LDEXP:
             return scale(w, x[0], x[1], dtype, lanes)
         case _ if primitive in _LIBRARY:

@@ -45,8 +45,11 @@ def cast(
 
 def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: int) -> str:
     """Saturating conversion of floats to integers; 8 and 16 bits by way of 32. LLVM's own intrinsic
-    is compiled lane by lane.
+    is compiled lane by lane. What was rounded is limited before, and rounded by the conversion,
+    where it can do that: limits are integers.
     """
+    rounds = w.nearest and value in w.rounded and source is DType.F32 and target.bits < 32
+    value = w.rounded[value] if rounds else value
     kind, scalar, flags = register(source, lanes), register(source), vector("i1", lanes)
     top = 1 << (target.bits - target.is_signed)
     digits = 24 if source is DType.F32 else 53
@@ -66,6 +69,9 @@ def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: i
     narrow = register(target, lanes)
     if target.bits < 32:
         whole = vector("i32", lanes)
+        if rounds:
+            name = f"llvm.lrint.{suffix('i32', lanes)}.{suffix(scalar, lanes)}"
+            return w.op(f"trunc {whole} {w.intrinsic(name, whole, (kind, held))} to {narrow}")
         return w.op(f"trunc {whole} {w.op(f'fptosi {kind} {held} to {whole}')} to {narrow}")
     integer = w.op(f"fpto{'s' if target.is_signed else 'u'}i {kind} {held} to {narrow}")
     if below == top - 1:

@@ -120,6 +120,7 @@ def _style(target: Target, machine: Machine) -> Style:
         ternary=machine.masked,
         narrow=machine.pointer_bits == 32,
         dots=machine.dots,
+        nearest=machine.is_x86,
         tables=machine.tables,
         lanes=machine.vector_bytes // 4,
         big_endian=machine.big_endian,

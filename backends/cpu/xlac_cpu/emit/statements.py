@@ -62,7 +62,8 @@ class KernelWriter(LlvmExpressions):
     def __init__(
         self, style: Style, declarations: dict[str, None], kernel: Kernel, aligns: tuple[int, ...]
     ) -> None:
-        super().__init__(LlvmWriter(declarations, style.ternary, style.narrow), style)
+        writer = LlvmWriter(declarations, style.ternary, style.narrow, style.nearest)
+        super().__init__(writer, style)
         self.names = {var.name: f"%n{i}" for i, var in enumerate(kernel.sizes)}
         self.buffers = {
             b: (f"%p{i}", a) for i, (b, a) in enumerate(zip(kernel.parameters, aligns, strict=True))

@@ -19,7 +19,11 @@ class LlvmWriter:
     """The body of a function being written."""
 
     def __init__(
-        self, declarations: dict[str, None], ternary: bool = False, narrow: bool = False
+        self,
+        declarations: dict[str, None],
+        ternary: bool = False,
+        narrow: bool = False,
+        nearest: bool = False,
     ) -> None:
         self.lines: list[str] = []
         # allocas and loads of what does not change, at the function's start
@@ -31,6 +35,10 @@ class LlvmWriter:
         self.ternary = ternary
         self.narrow = narrow  # whether addresses have 32 bits: counters that fit are 32-bit
         self.current: dict[str, str] = {}  # values of mutable names
+        # whether one instruction converts floats to the nearest integers, and what was rounded to
+        # the values that were rounded so far
+        self.nearest = nearest
+        self.rounded: dict[str, str] = {}
         self._count = 0
         self._known: dict[str, str] = {}
         self._called: set[str] = set()  # functions that were declared
