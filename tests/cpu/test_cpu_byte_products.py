@@ -215,18 +215,23 @@ def test_convolutions(cpu: str) -> None:
     needs_processor(cpu)
     case = Case()
     layouts = (("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"))
-    for number, (channels, out, groups, stride, pad, dilation) in enumerate(
+    for number, (channels, out, groups, stride, pad, dilation, gap) in enumerate(
         (
-            (8, 20, 1, 1, 1, 1),
-            (3, 16, 1, 2, 1, 1),
-            (5, 7, 1, 1, 0, 2),
-            (16, 16, 2, 1, 1, 1),
-            (6, 6, 6, 1, 1, 1),
-            (6, 4, 2, 1, 1, 1),
-            (12, 33, 1, 1, 2, 1),
-            (1, 3, 1, 1, 1, 1),
-            (4, 6, 1, 1, 0, 1),
-            (4, 8, 1, 2, 0, 1),
+            (8, 20, 1, 1, 1, 1, 1),
+            (3, 16, 1, 2, 1, 1, 1),
+            (5, 7, 1, 1, 0, 2, 1),
+            (16, 16, 2, 1, 1, 1, 1),
+            (6, 6, 6, 1, 1, 1, 1),
+            (6, 4, 2, 1, 1, 1, 1),
+            (12, 33, 1, 1, 2, 1, 1),
+            (1, 3, 1, 1, 1, 1, 1),
+            (4, 6, 1, 1, 0, 1, 1),
+            (4, 8, 1, 2, 0, 1, 1),
+            (8, 20, 1, 1, 2, 1, 2),
+            (3, 5, 1, 1, 3, 2, 3),
+            (16, 8, 2, 1, 1, 1, 2),
+            (6, 6, 6, 1, 1, 1, 2),
+            (4, 6, 1, 2, 1, 1, 3),
         )
     ):
         a, b, layout = SIGNS[number % 2], SIGNS[number // 2 % 2], layouts[number % 3 == 2]
@@ -246,18 +251,8 @@ def test_convolutions(cpu: str) -> None:
                 case.less(np.ascontiguousarray(v), z, weight, DType.I16)
                 for v, z, weight in ((given, x_zero, False), (taps, w_zero, True))
             )
-            ones = (1, 1)
-            op = Conv(
-                layout,
-                (stride,) * 2,
-                (pad,) * 2,
-                (pad,) * 2,
-                ones,
-                (dilation,) * 2,
-                groups,
-                1,
-                DType.I32,
-            )
+            pads, more = (pad,) * 2, (groups, 1, DType.I32)
+            op = Conv(layout, (stride,) * 2, pads, pads, (gap,) * 2, (dilation,) * 2, *more)
             exact = convolved(
                 given.astype(np.int32) - (0 if x_zero is None else int(x_zero)),
                 taps.astype(np.int32) - (0 if w_zero is None else int(w_zero)),

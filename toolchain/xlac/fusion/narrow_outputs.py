@@ -14,6 +14,7 @@ from xlac.fusion import cost
 from xlac.fusion.cluster import Cluster, is_pointwise, is_view
 from xlac.ir.graph import Node
 from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast
 from xlac_sdk.target import Target
@@ -68,10 +69,12 @@ def _after_narrower(
         if not is_pointwise(one) or not beside or len(inside) != 1 or operations > MOST:
             return []
         (one,) = inside
-        if one is cluster.anchor:
-            return []
+        if one is cluster.anchor and not isinstance(one.op, Window):
+            return []  # sums are as wide as what is computed from them
         if cost.nbytes(one) < cost.nbytes(node):
             return chain
+        if one is cluster.anchor:
+            return []
         others = [user for user in users[one] if user not in chain and user not in late]
         if one in kept or others:
             return []

@@ -19,6 +19,7 @@ from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Parameter, Rule, Site, rule
 from xlac.passes.rewrite.trace import Trace
+from xlac.passes.rules import layouts
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
 from xlac.passes.rules.repeats import REPEATS
 from xlac.passes.rules.transposes import is_free
@@ -45,28 +46,11 @@ def _conv(
 def channels_last(node: Node, site: Site) -> Node | None:
     """Rewrites a convolution of another layout as channels last between transposes."""
     assert isinstance(node.op, Conv)
-    spatial = node.op.spatial
-    wanted = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
-    if node.op.layout == wanted or not site.context.choices.applies("channels last", node):
+    if node.op.layout == layouts.channels_last(node.op):
         return None
-    x, kernel = (
-        site.make(Transpose(tuple(old.index(c) for c in new)), operand)
-        for old, new, operand in zip(node.op.layout, wanted, node.inputs, strict=False)
-    )
-    op = node.op
-    moved = Conv(
-        wanted,
-        op.strides,
-        op.low,
-        op.high,
-        op.lhs_dilation,
-        op.rhs_dilation,
-        op.feature_groups,
-        op.batch_groups,
-        op.out_dtype,
-    )
-    back = Transpose(tuple(wanted[2].index(c) for c in op.layout[2]))
-    return site.make(back, site.make(moved, x, kernel))
+    if not site.context.choices.applies("channels last", node):
+        return None
+    return layouts.in_channels_last(node, site)
 
 
 def _sum_of_conv(p: Parameter) -> Node:

@@ -9,7 +9,8 @@ from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.algebra import ALGEBRA
-from xlac.passes.rules.byte_products import BYTE_PRODUCTS
+from xlac.passes.rules.bytes.motion import BYTE_MOTION
+from xlac.passes.rules.bytes.products import BYTE_PRODUCTS
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.divisions import DIVISIONS
 from xlac.passes.rules.logic import LOGIC
@@ -34,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     *ZERO_POINTS,
     *QUANTIZED,
     *BYTE_PRODUCTS,
+    *BYTE_MOTION,
     *REQUANTIZE,
     *NORMAL,
 )

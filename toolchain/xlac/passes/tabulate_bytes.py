@@ -1,5 +1,5 @@
 """Replaces functions of one byte by table lookups: a chain of operations is evaluated for all 256
-bytes at compile time.
+bytes at compile time. Planes of bytes are brought to pixels here too (`rules/bytes/planes.py`).
 
     u8(round(sigmoid((f32(x) - 7) * 0.1) / 0.004))  >>  table[x]
 
@@ -25,7 +25,8 @@ from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.rewriter import MOST, rewrite
 from xlac.passes.rewrite.rule import Parameter, Rule, Site, constant, rule
 from xlac.passes.rewrite.trace import Trace
-from xlac.passes.rules.byte_operands import BYTES
+from xlac.passes.rules.bytes.operands import BYTES
+from xlac.passes.rules.bytes.planes import BYTE_PLANES
 from xlac.passes.rules.constants import POINTWISE
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import TRANSCENDENTAL
@@ -85,10 +86,14 @@ def weight(node: Node) -> int:
     return DIVISION if isinstance(node.op, Div) else 1
 
 
+def every(source: Node) -> Array:
+    """All values of a byte, in the order of their bits."""
+    return np.arange(256, dtype=np.uint8).view(source.type.dtype.numpy)
+
+
 def tabulated(order: list[Node], source: Node) -> Array:
     """The value of the last operation for every byte."""
-    every = np.arange(256, dtype=np.uint8).view(source.type.dtype.numpy)
-    values: dict[Node, Array] = {source: every}
+    values: dict[Node, Array] = {source: every(source)}
 
     def value(node: Node) -> Array:
         if node not in values:
@@ -135,6 +140,8 @@ def function_of_a_byte(node: Node, site: Site) -> Node | None:
     if match is None:
         return None
     order, source = match
+    if source.type == node.type and np.array_equal(tabulated(order, source), every(source)):
+        return source  # quantized again by the scale that it had
     # a lookup followed by more operations becomes one lookup
     longer = any(looked_up(one) for one in order)
     least = CHEAP_PERMUTED if site.context.target.byte_tables else CHEAP
@@ -147,12 +154,12 @@ def function_of_a_byte(node: Node, site: Site) -> Node | None:
     return site.make(op, table, byte)
 
 
-RULES: tuple[Rule, ...] = (function_of_a_byte,)
+RULES: tuple[Rule, ...] = (function_of_a_byte, *BYTE_PLANES)
 
 
 @register("tabulate-bytes")
 class TabulateBytesPass(Pass):
-    """Replaces long functions of one byte by lookups.
+    """Replaces long functions of one byte by lookups, and joins planes of bytes to pixels.
 
     `limit` bounds the rewrites that one node of the graph may set off.
     """

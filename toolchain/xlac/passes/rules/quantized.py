@@ -32,11 +32,12 @@ class Scaled:
 
 def scaled(node: Node, site: Site) -> Scaled | None:
     """A float tensor as scaled integers, also through views; None where it is not that."""
-    if isinstance(node.op, Reshape | Transpose):
+    if isinstance(node.op, Reshape | Transpose | Slice):
         inner = scaled(node.inputs[0], site)
-        if inner is None or inner.axis is not None:
+        axis = None if inner is None else _moved(node, inner.axis)
+        if inner is None or (inner.axis is not None and axis is None):
             return None
-        return Scaled(site.make(node.op, inner.whole), inner.scale, None)
+        return Scaled(site.make(node.op, inner.whole), inner.scale, axis)
     if not isinstance(node.op, Mul):
         return None
     for number, by in zip(node.inputs, reversed(node.inputs), strict=True):
@@ -52,6 +53,17 @@ def scaled(node: Node, site: Site) -> Scaled | None:
             scale = site.make(Reshape(tuple(by.shape[a] for a in varying)), numbers)
             return Scaled(number.inputs[0], scale, varying[0] if varying else None)
     return None
+
+
+def _moved(view: Node, axis: int | None) -> int | None:
+    """Where a view has a whole axis of its operand; None where it has none."""
+    if axis is None or isinstance(view.op, Reshape):
+        return None
+    if isinstance(view.op, Transpose):
+        return view.op.perm.index(axis)
+    size = view.inputs[0].shape[axis]
+    whole = isinstance(view.op, Slice) and view.op.steps[axis] == 1 and view.shape[axis] == size
+    return axis if whole else None
 
 
 def largest(node: Node) -> int:
@@ -190,6 +202,14 @@ def dot_of_integers(node: Node, site: Site) -> Node | None:
             Conv(("NCHW", "OIHW", "NCHW"), (2, 1), (1, 0), (1, 1), (1, 1), (1, 1)),
             _whole(p, 2, 3, 5, 5, dtype=DType.U8),
             _whole(p, 4, 3, 3, 2, axis=0),
+        ),
+        lambda p: Node.of(  # a transposed convolution: its kernel is turned
+            Conv(("NCW", "OIW", "NCW"), (1,), (1,), (1,), (2,), (1,)),
+            _whole(p, 2, 3, 6),
+            Node.of(
+                Transpose((1, 0, 2)),
+                Node.of(Slice((0, 0, 3), (3, 5, -1), (1, 1, -1)), _whole(p, 3, 5, 4, axis=1)),
+            ),
         ),
         lambda p: Node.of(
             Conv(("NWC", "WIO", "NWC"), (1,), (0,), (0,), (1,), (1,), 2),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xlac.codegen.core.access_analysis import Survey
 from xlac.codegen.core.addressing import linear, plain
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.kinds.pieces import StoredPiece, interleaved, pieces_of, sharing
+from xlac.codegen.core.kinds.pieces import StoredPiece, in_turn, interleaved, pieces_of, sharing
 from xlac.fusion.group import Group, is_immediate
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
@@ -40,7 +40,9 @@ def jobs(group: Group, woven: int = 0) -> list[Job]:
         elif len(pieces) <= woven and interleaved(pieces):
             woven_jobs.append(Job(pieces[0].value.shape, tuple(pieces)))
         else:
-            for piece in pieces:
+            together, others = in_turn(pieces, woven)
+            woven_jobs += [Job(run[0].value.shape, run) for run in together]
+            for piece in others:
                 parts.setdefault(piece.value.shape, []).append(piece)
     return [
         *(Job(shape, tuple(stores)) for shape, stores in whole.items()),

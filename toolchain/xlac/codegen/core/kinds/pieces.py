@@ -151,3 +151,27 @@ def interleaved(pieces: Sequence[StoredPiece]) -> bool:
     return volume(shape) * count == pieces[0].output.type.size and all(
         piece.offset == number and piece.value.shape == shape for number, piece in enumerate(pieces)
     )
+
+
+def in_turn(
+    pieces: Sequence[StoredPiece], most: int
+) -> tuple[list[tuple[StoredPiece, ...]], list[StoredPiece]]:
+    """Runs of at most `most` pieces that fill a part of the output in turn, as the channels of an
+    image fill what its border leaves of it; and all other pieces.
+    """
+    alike: dict[tuple[Shape, Shape], list[StoredPiece]] = {}
+    for piece in pieces:
+        alike.setdefault((piece.value.shape, piece.strides), []).append(piece)
+    runs: list[tuple[StoredPiece, ...]] = []
+    for (shape, strides), same in alike.items():
+        steps = [step for size, step in zip(shape, strides, strict=True) if size != 1]
+        count = steps[-1] if steps else 0
+        if not isinstance(count, int) or not 2 <= count <= most:
+            continue
+        by_offset = {piece.offset: piece for piece in same if isinstance(piece.offset, int)}
+        for start in sorted(by_offset):
+            run = [by_offset[start + n] for n in range(count) if start + n in by_offset]
+            if len(run) == count and not any(one in taken for taken in runs for one in run):
+                runs.append(tuple(run))
+    taken = {piece for run in runs for piece in run}
+    return runs, [piece for piece in pieces if piece not in taken]

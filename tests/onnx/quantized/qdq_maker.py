@@ -90,6 +90,8 @@ class QdqMaker:
         image = len(shape) == 4
         if kind == "Conv" and image:
             return self.convolution(x, shape)
+        if kind == "ConvTranspose" and image:
+            return self.transposed(x, shape)
         if kind == "MatMul" and shape:
             wide = self.random.choice((1, 3, 8, 17))
             w = self.weight((shape[-1], wide), 1)
@@ -154,10 +156,42 @@ class QdqMaker:
         result = (shape[0], made, *sizes)
         return self.quantized(found, result), result
 
+    def transposed(self, x: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
+        """A transposed convolution, whose kernel is turned and whose input has gaps."""
+        channels, made = shape[1], self.random.choice((1, 2, 4))
+        kernel = [self.random.choice((1, 2, 3, 4)) for _ in range(2)]
+        strides = [self.random.choice((1, 2, 2, 3)) for _ in range(2)]
+        dilations = [self.random.choice((1, 1, 1, 2)) for _ in range(2)]
+        pads = [self.random.choice((0, 0, 1, 2)) for _ in range(4)]
+        more = [self.random.randrange(step) for step in strides]
+        sizes = [
+            (n - 1) * strides[i]
+            + dilations[i] * (kernel[i] - 1)
+            + 1
+            + more[i]
+            - pads[i]
+            - pads[i + 2]
+            for i, n in enumerate(shape[2:])
+        ]
+        if min(sizes) < 1 or channels > 6:
+            return None  # sums are to be short
+        w = self.weight((channels, made, *kernel), 1)
+        found = self.node(
+            "ConvTranspose",
+            [x, w, *self.bias(made)],
+            kernel_shape=kernel,
+            strides=strides,
+            dilations=dilations,
+            output_padding=more,
+            pads=pads,
+        )
+        result = (shape[0], made, *sizes)
+        return self.quantized(found, result), result
+
 
 STEPS = (
-    *("Conv",) * 4, *("MatMul", "Gemm") * 2, "Add", "Add", "Sub", "Mul", "Max", "Concat", "MaxPool",
-    "AveragePool", "Transpose", "Flatten", "Relu", "Relu", "Clip", "Again",
+    *("Conv",) * 4, *("ConvTranspose", "MatMul", "Gemm") * 2, "Add", "Add", "Sub", "Mul", "Max",
+    "Concat", "MaxPool", "AveragePool", "Transpose", "Flatten", "Relu", "Relu", "Clip", "Again",
 )  # fmt: skip
 
 

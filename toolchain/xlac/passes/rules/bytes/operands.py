@@ -42,6 +42,8 @@ def centred(node: Node, site: Site) -> Centred | None:
     if node.type.dtype in BYTES:
         return Centred(node)
     match node.op:
+        case Const(value=value) if value.size and value.min() >= -128 and value.max() <= 127:
+            return Centred(site.make(Const(frozen_array(value.astype(np.int8)))))
         case Cast() if node.inputs[0].type.dtype in BYTES:
             return None if _wraps(node) else Centred(node.inputs[0])
         case Cast() if _widens(node):
@@ -96,7 +98,7 @@ def _moved(node: Node, site: Site) -> Centred | None:
             return Centred(number.inputs[0], _wrapped(sign * int(zeros.op.value.reshape(()))))
         flat = site.make(Reshape(tuple(by.shape[a] for a in varying)), zeros)
         wide = site.make(Cast(DType.I32), flat)
-        return Centred(number.inputs[0], _times(wide, sign, site), axis)
+        return Centred(number.inputs[0], times(wide, sign, site), axis)
     return None
 
 
@@ -170,13 +172,15 @@ def _plus(zero: Zero, by: int, site: Site) -> Zero:
     return site.make(Add(), zero, filled(zero.shape, by, DType.I32, site))
 
 
-def _times(x: Node, by: int, site: Site) -> Node:
+def times(x: Node, by: int, site: Site) -> Node:
+    """Integers times a number."""
     if by == 1:
         return x
     return site.make(Mul(), x, filled(x.shape, by, DType.I32, site))
 
 
-def _over(x: Node, shape: Shape, axes: Ints, site: Site) -> Node:
+def over(x: Node, shape: Shape, axes: Ints, site: Site) -> Node:
+    """A broadcast."""
     return site.make(Broadcast(shape, axes), x)
 
 
@@ -186,12 +190,12 @@ def taken_off(result: Node, sums: Node, axes: Ints, zero: Zero, at: int | None, 
     them is fused with what reads both.
     """
     if isinstance(zero, int) and not known_sums(sums):
-        less = _over(_times(sums, _wrapped(-zero), site), result.shape, axes, site)
+        less = over(times(sums, _wrapped(-zero), site), result.shape, axes, site)
         return site.make(Add(), less, result)
     if isinstance(zero, int):
-        return site.make(Sub(), result, _over(_times(sums, zero, site), result.shape, axes, site))
-    wide = _over(zero, result.shape, () if at is None else (at,), site)
-    return site.make(Sub(), result, site.make(Mul(), _over(sums, result.shape, axes, site), wide))
+        return site.make(Sub(), result, over(times(sums, zero, site), result.shape, axes, site))
+    wide = over(zero, result.shape, () if at is None else (at,), site)
+    return site.make(Sub(), result, site.make(Mul(), over(sums, result.shape, axes, site), wide))
 
 
 def known_sums(sums: Node) -> bool:
@@ -207,18 +211,16 @@ def sums_of(x: Centred, axes: Ints, site: Site) -> Node:
         if isinstance(x.zero, int):
             zeros = filled(wide.shape, x.zero, DType.I32, site)
         else:
-            zeros = _over(x.zero, wide.shape, () if x.axis is None else (x.axis,), site)
+            zeros = over(x.zero, wide.shape, () if x.axis is None else (x.axis,), site)
         wide = site.make(Sub(), wide, zeros)
     return site.make(Reduce(axes, "add"), wide)
 
 
-def padded(
-    x: Node, around: dict[int, tuple[int, int]], value: Zero, site: Site, between: Ints = ()
-) -> Node:
-    """Bytes padded with a value before, after and between the elements of some axes."""
+def padded(x: Node, around: dict[int, tuple[int, int]], value: Zero, site: Site) -> Node:
+    """Bytes padded with a value before and after the elements of some axes."""
     if isinstance(value, int):
         number = site.make(Const(frozen_array(np.asarray(value, x.type.dtype.numpy))))
     else:
         number = site.make(Cast(x.type.dtype), value)
     low, high = (tuple(around.get(a, (0, 0))[n] for a in range(x.type.rank)) for n in (0, 1))
-    return site.make(Pad(low, high, between or (0,) * x.type.rank), x, number)
+    return site.make(Pad(low, high, (0,) * x.type.rank), x, number)

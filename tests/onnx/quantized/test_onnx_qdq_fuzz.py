@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ import pytest
 pytest.importorskip("onnx")
 
 import qdq_maker
-from one_node import Array
 from onnx_cases import reference
 
 import xlac
+
+Array = np.ndarray[Any, Any]
 
 COUNT = int(os.environ.get("XLAC_FUZZ_GRAPHS", "400"))
 BATCH = 20

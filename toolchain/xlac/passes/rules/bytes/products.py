@@ -25,7 +25,8 @@ from xlac.ops.scalar.convert import Cast
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast
 from xlac.passes.rewrite.rule import Parameter, Site, rule
-from xlac.passes.rules.byte_operands import (
+from xlac.passes.rules.bytes.borders import has_phases, sums_by_phase, surrounded
+from xlac.passes.rules.bytes.operands import (
     BYTES,
     STEP,
     Centred,
@@ -39,6 +40,7 @@ from xlac.passes.rules.byte_operands import (
     taken_off,
     turned,
 )
+from xlac.passes.rules.layouts import channels_last, in_channels_last
 from xlac.passes.rules.quantized import interval
 from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
@@ -206,11 +208,18 @@ def conv_of_bytes(node: Node, site: Site) -> Node | None:
         return None
     if (op.feature_groups > 1 and (taps["I"] == 1 or w.zero != 0)) or not _fits(x):
         return None
-    left, right, op = _surrounded(op, x, w.whole, site)
+    dilated = x.zero != 0 and set(op.lhs_dilation) != {1}
+    if dilated and (not has_phases(op, node) or op.layout != channels_last(op)):
+        # with channels last, what is taken off stays a view until it is read
+        return in_channels_last(node, site) if has_phases(op, node) else None
+    left, right, op = surrounded(op, x, w.whole, site)
     right = settled(right, site)
     result = site.make(replace(op, out_dtype=DType.I32), left, right)
     channel = op.layout[2].index("C")
-    if x.zero != 0:
+    if dilated:
+        less = sums_by_phase(op, w, x.zero, result.shape, site)
+        result = site.make(Sub(), result, less)
+    elif x.zero != 0:
         axes = tuple(a for a in range(w.whole.type.rank) if a != output)
         sums = settled(sums_of(w, axes, site), site)
         result = taken_off(result, sums, (channel,), x.zero, None, site)
@@ -231,27 +240,6 @@ def _fits(x: Centred) -> bool:
     low, high = interval(x.zero) if isinstance(x.zero, Node) else (x.zero, x.zero)
     info = np.iinfo(x.whole.type.dtype.numpy)
     return bool(info.min <= low and high <= info.max)
-
-
-def _surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, Conv]:
-    """The operands, with x padded by its zero point, and channels in whole steps (`STEP`)."""
-    around: dict[int, tuple[int, int]] = {}
-    between = [0] * x.whole.type.rank
-    spread = any(op.low) or any(op.high) or set(op.lhs_dilation) != {1}
-    if x.zero != 0 and spread:
-        for number, letter in enumerate(op.spatial):
-            axis = op.layout[0].index(letter)
-            around[axis] = op.low[number], op.high[number]
-            between[axis] = op.lhs_dilation[number] - 1
-        none = (0,) * len(op.spatial)
-        op = replace(op, low=none, high=none, lhs_dilation=(1,) * len(op.spatial))
-    axes = op.layout[0].index("C"), op.layout[1].index("I")
-    channels = w.shape[axes[1]]
-    if op.feature_groups == 1 and isinstance(channels, int) and channels % STEP and fours(site):
-        around[axes[0]] = 0, -channels % STEP
-        w = padded(w, {axes[1]: (0, -channels % STEP)}, 0, site)
-    left = padded(x.whole, around, x.zero, site, tuple(between)) if around else x.whole
-    return left, w, op
 
 
 # ---- depthwise -------------------------------------------------------------------------------

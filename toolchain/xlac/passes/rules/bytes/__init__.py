@@ -1,0 +1,1 @@
+"""Rules for products and movements of bytes."""
