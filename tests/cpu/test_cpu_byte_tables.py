@@ -1,5 +1,5 @@
-"""Lookups in tables of 256 bytes on several processors, against the interpreter; and functions of
-bytes, which become such.
+"""Lookups in tables of 256 bytes and of 16 floats on several processors, against the interpreter;
+and functions of bytes, which become such.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from xlac.ops import build
 from xlac.ops.tensor.leaf import Param
 from xlac_cpu import BACKEND
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.build import INDEX, cast, load, ramp
+from xlac_sdk.kernel_ir.build import INDEX, apply, cast, load, ramp
+from xlac_sdk.kernel_ir.kernel import Const
+from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.programs.program import Role
 from xlac_sdk.target import Request
 
@@ -94,3 +96,34 @@ def test_functions_of_bytes_follow_products(cpu: str) -> None:
         np.testing.assert_array_equal(np.asarray(found[name]), value, err_msg=name)
     owned = [slot for slot in lowered.program.slots if slot.role is Role.TEMPORARY]
     assert {(slot.dtype, slot.shape) for slot in owned} == {(DType.U8, (9, 40))}
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 4, 8, 16, 24, 32, 40, 64])
+@pytest.mark.parametrize("cpu", ["", "x86-64-v4", "x86-64-v3"])
+@pytest.mark.sampled(8)
+def test_tables_are_looked_up(lanes: int, cpu: str, x86: bool) -> None:
+    """Constant ones by an instruction where the machine has one, whatever a vector's lanes."""
+    needs_processor(cpu)
+    count = 960
+    index = np.random.default_rng(0).integers(-(1 << 31), 1 << 31, count).astype(np.int32)
+    tables = np.random.default_rng(1).normal(size=(16, count)).astype(np.float32)
+    names = [f"t{n}" for n in range(16)]
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, count // lanes * lanes, lanes) as i:
+            at = ramp(i, 1, lanes)
+            given = load(buffers["n"], at)
+            constants = [Const(float(tables[n, 0]), DType.F32, lanes) for n in range(16)]
+            b.store(buffers["y"], at, apply(P.LOOKUP, *constants, given))
+            b.store(
+                buffers["z"], at, apply(P.LOOKUP, *(load(buffers[n], at) for n in names), given)
+            )
+
+    target = machine(cpu=cpu)
+    assert target.spells(P.LOOKUP, DType.F32) == target.masked or not x86
+    floats = (DType.F32, count)
+    reads = {"n": (DType.I32, count), **dict.fromkeys(names, floats)}
+    kernel = kernel_of(body, reads, {"y": floats, "z": floats})
+    ours, right = both(kernel, target, n=index, **dict(zip(names, tables, strict=True)))
+    for name in "yz":
+        assert same(ours[name], right[name])

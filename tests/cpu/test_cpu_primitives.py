@@ -23,7 +23,7 @@ LANES = (1, 3, 4, 16)
 EXACT = [
     p
     for p in Primitive
-    if p not in TRANSCENDENTAL and p not in (P.CAST, P.BITCAST, P.SELECT, P.LDEXP, P.DOT4)
+    if p not in TRANSCENDENTAL and p not in (P.CAST, P.BITCAST, P.SELECT, P.LDEXP, P.DOT4, P.LOOKUP)
 ]
 
 

@@ -35,7 +35,8 @@ FUSED = Target(
     lacks=PLAIN.lacks,
 )
 SCALING = replace(FUSED, name="scaling", primitives=FUSED.primitives | {P.LDEXP})
-TARGETS = {"plain": PLAIN, "fused": FUSED, "scaling": SCALING}
+TABLES = replace(SCALING, name="tables", primitives=SCALING.primitives | {P.LOOKUP})
+TARGETS = {"plain": PLAIN, "fused": FUSED, "scaling": SCALING, "tables": TABLES}
 
 
 def kernel_of(

@@ -108,6 +108,13 @@ def test_scaling_by_powers_of_two_rounds_once(kind: Any) -> None:
         np.testing.assert_array_equal(expanded(P.LDEXP, [x, n], PLAIN), exact)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64], ids=["f32", "f64"])
+def test_lookups_choose_by_the_lowest_bits(kind: Any) -> None:
+    entries = [np.full(99, n + 0.5, kind) for n in range(16)]
+    at = np.arange(-50, 49, dtype=np.int32)
+    np.testing.assert_array_equal(expanded(P.LOOKUP, [*entries, at], PLAIN), at % 16 + 0.5)
+
+
 @pytest.mark.parametrize("kind", FLOATS, ids=["f32", "f64"])
 @pytest.mark.parametrize("primitive", [P.MAX, P.MIN, P.LE, P.NE])
 def test_orders(primitive: P, kind: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from math_harness import BASIC, FUSED, MOVES, PLAIN, expanded, kernel_of
+from math_harness import BASIC, FUSED, MOVES, PLAIN, SCALING, TABLES, expanded, kernel_of
 from work import calls
 
 from xlac_sdk.dtypes import DType
@@ -203,6 +203,20 @@ def test_only_what_the_target_spells_is_left(primitive: P, lanes: int) -> None:
     kernel = legalize(kernel_of(primitive, [DType.F32], 16, lanes=lanes), PLAIN)
     verify(kernel)
     assert {a.primitive for a in applied(kernel)} <= PLAIN.primitives
+
+
+@pytest.mark.parametrize(("primitive", "most"), [(P.TANH, 24), (P.GELU, 44)])
+def test_coefficients_are_looked_up_instead_of_divisions(primitive: P, most: int) -> None:
+    """Of f32, where the target looks up entries of tables: fewer operations, and no division."""
+    kernel = kernel_of(primitive, [DType.F32], 16, lanes=16)
+    pieces, whole = (applied(legalize(kernel, target)) for target in (TABLES, SCALING))
+    found = {a.primitive for a in pieces}
+    assert P.LOOKUP in found and P.DIV not in found
+    assert len(pieces) <= most and len(pieces) < len(whole)
+    assert P.LOOKUP not in {
+        a.primitive
+        for a in applied(legalize(kernel_of(primitive, [DType.F64], 8, lanes=8), TABLES))
+    }
 
 
 def test_a_shared_object_is_expanded_once() -> None:

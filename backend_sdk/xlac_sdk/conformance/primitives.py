@@ -17,6 +17,7 @@ from xlac_sdk.target import Target
 
 P = Primitive
 COUNT = 256  # minimal number of elements
+NAMES = "abcdefghjklmnopqr"  # of operands; `i` is the loop
 
 
 def cases(target: Target) -> Iterator[ConformanceCase]:
@@ -79,7 +80,7 @@ def case_of(
         )
         mine = []
         for position, (dtype, array) in enumerate(zip(operands, arrays, strict=True)):
-            name = f"{label}.{'abc'[position]}"
+            name = f"{label}.{NAMES[position]}"
             slots.append(Slot(name, f"in{number}_{position}", dtype, (size,), Role.INPUT))
             mine.append(slots[-1])
             inputs[name] = array
@@ -104,7 +105,7 @@ def case_of(
 def _kernel(
     primitive: Primitive, name: str, signature: tuple[DType, ...], size: int, lanes: int
 ) -> Kernel:
-    buffers = [Buffer("abc"[i], d, size, align=1) for i, d in enumerate(signature[:-1])]
+    buffers = [Buffer(NAMES[i], d, size, align=1) for i, d in enumerate(signature[:-1])]
     result = Buffer("y", signature[-1], size, access=Access.WRITE, align=1)
     body = build.Builder()
     with body.loop("i", 0, size, lanes) as i:

@@ -72,6 +72,8 @@ def arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tu
 @cache  # the same for every target
 def _arguments(primitive: Primitive, dtypes: tuple[DType, ...], count: int) -> tuple[Array, ...]:
     rng = np.random.default_rng(zlib.crc32(f"{primitive.value} {dtypes}".encode()))
+    if primitive is P.LOOKUP:
+        return tuple(_random(rng, d, count, 1e3) for d in dtypes)
     pools = [special(d) for d in dtypes]
     if len(dtypes) == 3:
         pools = [pool[: 2 if d is DType.BOOL else 9] for pool, d in zip(pools, dtypes, strict=True)]

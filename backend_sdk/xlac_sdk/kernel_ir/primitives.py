@@ -16,7 +16,8 @@ choice):
 * `bitcast` keeps all bits of its operand: lanes of a wider type are joined from, and those of a
   narrower one are parts of, neighbouring lanes, the lowest bits first;
 * `dot4(x, y, total)` is total plus the products of the four bytes of x and of y, in i32, which
-  wraps: those of x are signed where it is i32, unsigned where it is u32; those of y are signed.
+  wraps: those of x are signed where it is i32, unsigned where it is u32; those of y are signed;
+* `lookup(c0, …, c15, i)` is c[i mod 16], for an i32 i.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Primitive(Enum):
     POPCNT = "popcnt"
     CLZ = "clz"
     DOT4 = "dot4"
+    LOOKUP = "lookup"
 
     __hash__ = object.__hash__  # Enum's own method is slow Python, and kernels use these often
 
@@ -101,7 +103,9 @@ _UNARY = (
     "tanh sigmoid erf gelu rsqrt popcnt clz"
 )
 _TERNARY = (Primitive.SELECT, Primitive.FMA, Primitive.DOT4)
+ENTRIES = 16  # of a table that `lookup` takes
 _ARITY = {Primitive(name): 1 for name in _UNARY.split()} | dict.fromkeys(_TERNARY, 3)
+_ARITY[Primitive.LOOKUP] = ENTRIES + 1
 MANDATORY = frozenset(list(Primitive)[:21])
 _TRANSCENDENTAL = "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf gelu rsqrt atan2"
 TRANSCENDENTAL = frozenset(map(Primitive, _TRANSCENDENTAL.split()))
@@ -112,12 +116,14 @@ _RESULT = {Primitive.SELECT: 1, Primitive.DOT4: 2}  # the operand whose type is 
 
 def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
     """The operand types of a primitive on values of `dtype`: select takes a condition first,
-    dot4 adds to an i32.
+    dot4 adds to an i32, lookup takes an index last.
     """
     if primitive is Primitive.SELECT:
         return DType.BOOL, dtype, dtype
     if primitive is Primitive.DOT4:
         return dtype, DType.I32, DType.I32
+    if primitive is Primitive.LOOKUP:
+        return *(dtype,) * ENTRIES, DType.I32
     return (dtype,) * primitive.arity
 
 

@@ -203,6 +203,7 @@ _MEANINGS: dict[Primitive, Callable[..., Any]] = {
     P.POPCNT: count_ones,
     P.CLZ: leading_zeros,
     P.DOT4: dot4,
+    P.LOOKUP: lambda *x: np.choose(x[-1] % len(x[:-1]), x[:-1]),
 }
 
 _REDUCTIONS: dict[Primitive, np.ufunc] = {

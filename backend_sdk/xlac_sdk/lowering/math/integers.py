@@ -56,6 +56,16 @@ def dot4(m: Writer, x: Value, y: Value, total: Value) -> Value:
     return total
 
 
+def lookup(m: Writer, *operands: Value) -> Value:
+    """An entry of a table, chosen bit by bit of the index."""
+    *entries, index = operands
+    for bit in range(len(entries).bit_length() - 1):
+        odd = ((index >> bit) & 1).eq(1)
+        pairs = zip(entries[::2], entries[1::2], strict=True)
+        entries = [m.select(odd, second, first) for first, second in pairs]
+    return entries[0]
+
+
 def _signed_byte(x: Value, place: int) -> Value:
     """The byte of an i32 that begins at bit `place`, sign-extended."""
     return (x << (24 - place)) >> 24

@@ -116,6 +116,10 @@ class Writer:
             total = self.fma(total, x, c)
         return total
 
+    def lookup(self, entries: Sequence[float], index: Value, like: Value) -> Value:
+        """The entries of a table, numbers of the type of `like`, at the lowest bits of indices."""
+        return self.apply(P.LOOKUP, *map(like.like, entries), index)
+
     def any(self, condition: Value) -> Value:
         """Whether a condition holds in some lane, as a scalar."""
         return condition if condition.lanes == 1 else self.let(Fold(P.OR, condition.expr))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlac_cpu.emit.lanes import fold_lanes, scale
+from xlac_cpu.emit.lanes import fold_lanes, literal_float, looked_up, scale
 from xlac_cpu.emit.spelling import constant, is_literal, number, register, suffix, vector
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
@@ -56,9 +56,10 @@ NATIVE = (
         P.CLZ,
         P.LDEXP,
         P.DOT4,
+        P.LOOKUP,
     }
 )
-"""The primitives that are a few instructions everywhere (FMA, LDEXP, DOT4: where the
+"""The primitives that are a few instructions everywhere (FMA, LDEXP, DOT4, LOOKUP: where the
 machine has them).
 """
 
@@ -96,6 +97,8 @@ def _of_floats(
             return result
         case P.LDEXP:
             return scale(w, x[0], x[1], dtype, lanes)
+        case P.LOOKUP:
+            return looked_up(w, x[:-1], x[-1], lanes)
         case _ if primitive in _LIBRARY:
             return w.intrinsic(f"llvm.{_LIBRARY[primitive]}.{name}", kind, *((kind, v) for v in x))
     return None
@@ -156,12 +159,6 @@ def fold(w: LlvmWriter, primitive: Primitive, value: str, dtype: DType, lanes: i
     return fold_lanes(w, primitive, value, dtype, lanes, combine)
 
 
-def _literal_float(text: str) -> str | None:
-    """The bits of a float constant, if `text` is one."""
-    at = text.find("0x")
-    return text[at : at + 18] if at >= 0 else None
-
-
 def _extremum(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType, lanes: int) -> str:
     """Maximum or minimum: NaN if either operand is; +0 above -0. `llvm.maximum` has the same
     semantics but twice the cost on x86.
@@ -172,9 +169,9 @@ def _extremum(w: LlvmWriter, primitive: Primitive, a: str, b: str, dtype: DType,
     """
     kind = register(dtype, lanes)
     up = primitive is P.MAX
-    if _literal_float(a):
+    if literal_float(a):
         a, b = b, a
-    bits = _literal_float(b)
+    bits = literal_float(b)
     if bits and not (int(bits, 16) >> 52 & 0x7FF == 0x7FF and int(bits, 16) & ((1 << 52) - 1)):
         flags = vector("i1", lanes)
         if int(bits, 16) << 1 & ((1 << 64) - 1):

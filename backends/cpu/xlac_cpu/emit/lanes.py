@@ -108,3 +108,57 @@ def scale(w: LlvmWriter, x: str, n: str, dtype: DType, lanes: int) -> str:
     if lanes == 1:
         return w.op(f"extractelement {full} {result}, i64 0")
     return result if lanes == wide else picked(w, full, result, range(lanes))
+
+
+def looked_up(w: LlvmWriter, entries: Sequence[str], index: str, lanes: int) -> str:
+    """Entries of a table of 16 f32, by the lowest bits of an index: one instruction if they are
+    constants, else chosen bit by bit.
+    """
+    known = [literal_float(e) for e in entries]
+    if None not in known:
+        return _permuted(w, f"<{', '.join(f'float {bits}' for bits in known)}>", index, lanes)
+    values, kind, whole = list(entries), vector("float", lanes), vector("i32", lanes)
+    for bit in range(len(values).bit_length() - 1):
+        one = w.op(f"and {whole} {index}, {constant(str(1 << bit), 'i32', lanes)}")
+        odd = w.op(f"icmp ne {whole} {one}, {constant('0', 'i32', lanes)}")
+        values = [
+            w.op(f"select {vector('i1', lanes)} {odd}, {kind} {second}, {kind} {first}")
+            for first, second in zip(values[::2], values[1::2], strict=True)
+        ]
+    return values[0]
+
+
+def literal_float(text: str) -> str | None:
+    """The bits of a float constant, if `text` is one."""
+    at = text.find("0x")
+    return text[at : at + 18] if at >= 0 else None
+
+
+def _permuted(w: LlvmWriter, table: str, index: str, lanes: int) -> str:
+    """Entries of a table of 16 f32, a constant, by AVX-512's permutation of a register, which takes
+    the four lowest bits of each index.
+    """
+    full = 16
+    whole, floats = vector("i32", lanes), vector("float", full)
+    if lanes > full:
+        half = lanes // 2 if lanes % full == 0 else lanes // full * full
+        cuts = ((0, half), (half, lanes))
+        low, high = (
+            _permuted(w, table, picked(w, whole, index, range(a, b)), b - a) for a, b in cuts
+        )
+        wide = max(half, lanes - half)
+        parts = [
+            one if n == wide else picked(w, vector("float", n), one, [k % n for k in range(wide)])
+            for one, n in ((low, half), (high, lanes - half))
+        ]
+        every = [*range(half), *range(wide, wide + lanes - half)]
+        return picked(w, vector("float", wide), parts[0], every, parts[1])
+    if lanes == 1:
+        index = w.op(f"insertelement {vector('i32', full)} poison, i32 {index}, i64 0")
+    elif lanes < full:
+        index = picked(w, whole, index, [k % lanes for k in range(full)])
+    name, kind = "llvm.x86.avx512.permvar.sf.512", vector("i32", full)
+    result = w.intrinsic(name, floats, (floats, table), (kind, index))
+    if lanes == 1:
+        return w.op(f"extractelement {floats} {result}, i64 0")
+    return result if lanes == full else picked(w, floats, result, range(lanes))
