@@ -194,3 +194,27 @@ def test_sums_along_a_chain_of_convolutions_are_channels_last() -> None:
     found = interpret(after, given, weights)
     for name, wanted in interpret(g, given, given).items():
         np.testing.assert_allclose(found[name], wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("layout", [("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")])
+def test_few_results_of_a_channel_become_one_of_repeated_channels(
+    layout: tuple[str, str, str],
+) -> None:
+    """Two or four of sixteen lanes, which the contraction would use, are not enough."""
+
+    def groups_for(each: int, target: Target, stride: int = 1) -> int:
+        sizes = {"N": 2, "C": 16, "H": 5, "W": 6, "O": 16 * each, "I": 1}
+        image = x(*(sizes[letter] for letter in layout[0]))
+        taps = sizes | {"H": 3, "W": 3}
+        kernel = weight("k", *(taps[letter] for letter in layout[1]))
+        strides, ones = (stride, stride), (1, 1)
+        g = graph(Node.of(Conv(layout, strides, ones, ones, ones, ones, 16), image, kernel))
+        after = ChannelsLastPass().run(g, Trace(), PassContext(target))
+        (found,) = (n.op.feature_groups for n in after.nodes() if isinstance(n.op, Conv))
+        return found
+
+    vectors = Target("vectors", 64, 32)
+    assert [groups_for(each, vectors) for each in (1, 2, 4)] == [16, 32, 64]
+    assert [groups_for(each, vectors) for each in (3, 8, 16)] == [16] * 3, "no copy that pays"
+    assert groups_for(2, vectors, 4) == 16, "the copy would be larger than the sums are long"
+    assert groups_for(2, Target("scalars")) == 16

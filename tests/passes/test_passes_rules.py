@@ -24,13 +24,14 @@ from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.pattern import Equation, x, y
 from xlac.passes.rewrite.rule import Structural
 from xlac_sdk.dtypes import DType
+from xlac_sdk.target import Target
 
 
 class Plain:
     """A site that simplifies nothing."""
 
     def __init__(self, precision: str) -> None:
-        self.context = PassContext(precision=precision)
+        self.context = PassContext(Target("vectors", 64, 32), precision=precision)
 
     def make(self, op: Op, *inputs: Node) -> Node:
         return Node.of(op, *inputs)

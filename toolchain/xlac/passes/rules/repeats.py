@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 from xlac.ir.graph import Node
+from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
 from xlac.passes.rewrite.rule import Parameter, Site, rule
-from xlac.passes.rules.views import broadcast, groups, reshape
+from xlac.passes.rules.views import broadcast, groups, integers, reshape
 
 
 def _doubled(p: Parameter, *units: int) -> Node:
@@ -46,4 +50,33 @@ def sink_transpose_repeat(node: Node, site: Site) -> Node | None:
     return site.make(Transpose(perm), site.make(merged, site.make(wide, source)))
 
 
-REPEATS = (sink_transpose_repeat,)
+def _several(p: Parameter, channels: int, each: int) -> Node:
+    """An example: a depthwise convolution with `each` results of a channel."""
+    layout, ones = ("NHWC", "HWIO", "NHWC"), (1, 1)
+    op = Conv(layout, ones, ones, ones, ones, ones, feature_groups=channels)
+    return Node.of(op, p(2, 4, 3, channels), p(3, 3, 1, channels * each))
+
+
+@rule(Conv, examples=[lambda p: _several(p, 8, 2), lambda p: _several(p, 4, 4)])
+def repeat_channels(node: Node, site: Site) -> Node | None:
+    """A depthwise convolution with a few results of each channel becomes one of repeated channels,
+    which are the lanes of vectors. The results of a single channel would not fill one.
+    """
+    assert isinstance(node.op, Conv)
+    op, target, (x, kernel) = node.op, site.context.target, node.inputs
+    last = "".join(letters[-1] for letters in op.layout) == "COC"
+    if not last or op.batch_groups != 1 or (sizes := integers(kernel.shape)) is None:
+        return None
+    channels, (*taps, inputs, results) = op.feature_groups, sizes
+    each, lanes = results // channels, target.lanes(node.type.dtype)
+    few = inputs == 1 < channels and 1 < each <= lanes // 4 and lanes % each == 0
+    vectors = target.device == "cpu" and target.vector_bytes and not target.vectorizes
+    worth = results >= lanes and prod(taps) >= prod(op.strides)  # the copy of x takes time, too
+    if not (few and vectors and worth and node.type.dtype.is_float):
+        return None
+    wide = site.make(Broadcast((*x.shape, each), tuple(range(x.type.rank))), x)
+    repeated = site.make(Reshape((*x.shape[:-1], results)), wide)
+    return site.make(replace(op, feature_groups=results), repeated, kernel)
+
+
+REPEATS = (sink_transpose_repeat, repeat_channels)
