@@ -27,7 +27,7 @@ from xlac.codegen.schedules.conv import ConvAlgorithm
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Group
-from xlac.ir.dims import upper_bound, volume
+from xlac.ir.dims import Dim, upper_bound, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
 from xlac_sdk.target import Target
@@ -164,7 +164,8 @@ def has_few_taps(anchor: Node) -> bool:
 
 def is_depthwise_nhwc(group: Group, phases: bool = False, copied: bool = False) -> bool:
     """Whether it is a depthwise convolution with channels contiguous in the result, and in x unless
-    that may be `copied`, whose input is not dilated, or is convolved in `phases`.
+    that may be `copied`, whose input is not dilated, or is convolved in `phases`. Only where x may
+    be copied, with its padding, can maps have open sizes.
     """
     op, x = group.anchor.op, operands.resolve(group.anchor.inputs[0], group)
     assert isinstance(op, Conv)
@@ -174,12 +175,9 @@ def is_depthwise_nhwc(group: Group, phases: bool = False, copied: bool = False) 
         op.layout[0][-1] == "C" if x is None else copied or not channels_apart(group.anchor, x)
     )
     whole = all(step == 1 for step in op.lhs_dilation) or (phases and phases_of(group.anchor))
-    cut = [
-        *taps.values(),
-        *(n for n, letter in zip(group.anchor.shape, op.layout[2], strict=True) if letter != "N"),
-    ]
+    cut = [*taps.values(), channels, *([] if copied else space_of(group.anchor))]
     if not all(isinstance(n, int) for n in cut):
-        return False  # rows are unrolled at compile time
+        return False  # their loops are unrolled at compile time
     return (
         op.feature_groups == channels
         and op.feature_groups > 1
@@ -187,6 +185,12 @@ def is_depthwise_nhwc(group: Group, phases: bool = False, copied: bool = False) 
         and dense
         and bool(whole)
     )
+
+
+def space_of(anchor: Node) -> list[Dim]:
+    """The sizes of the result along its spatial axes."""
+    assert isinstance(anchor.op, Conv)
+    return [n for n, s in zip(anchor.shape, anchor.op.layout[2], strict=True) if s not in "NC"]
 
 
 def canonical(

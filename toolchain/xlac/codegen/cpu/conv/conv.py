@@ -131,7 +131,9 @@ def _depthwise(group: Group, target: Target, after: Epilogue) -> Depthwise | Non
         reads = InputReads(masks, masks, phases=False, beside=op.spatial[-1])
         return Depthwise(depthwise_nchw.launches, reads)
     if conv.is_depthwise_nhwc(group, phases=True, copied=_copies(group, target.shipped)):
-        return Depthwise(depthwise_nhwc.launches, InputReads(True, True, phases=True, beside="C"))
+        known = all(isinstance(n, int) for n in conv.space_of(group.anchor))
+        reads = InputReads(known, known, phases=known, beside="C")
+        return Depthwise(depthwise_nhwc.launches, reads)
     return None
 
 

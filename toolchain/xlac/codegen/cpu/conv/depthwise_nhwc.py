@@ -11,13 +11,13 @@ from functools import partial
 
 from xlac.codegen.core.contraction.contraction import unravel
 from xlac.codegen.core.contraction.packing import Panels
-from xlac.codegen.core.contraction.tiling import TileSplit
+from xlac.codegen.core.contraction.tiling import OpenTileSplit, TileSplit
 from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.lowered_group import KernelLaunch
 from xlac.codegen.cpu.conv import nhwc_choice
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.fusion import cost
-from xlac.ir.dims import volume
+from xlac.ir.dims import Dim, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, LoopKind
@@ -75,7 +75,7 @@ class _DepthwiseNhwc(NhwcTaps):
         panel: Expr,
         vectors: int,
         last: bool,
-        pixels: TileSplit,
+        pixels: TileSplit | OpenTileSplit,
         panels: Panels,
         width: int,
     ) -> None:
@@ -95,8 +95,8 @@ class _DepthwiseNhwc(NhwcTaps):
                 "mask",
                 build.apply(Primitive.LT, build.ramp(0, 1, self.lanes), build.index(partial)),
             )
-        for first, count, size in self._stretches(pixels):
-            with builder.loop("m", first, first + count * size, size) as m:
+        for first, stop, size in self._stretches(pixels):
+            with builder.loop("m", first, stop, size) as m:
                 whole = vectors - bool(partial and mask is None)
                 if whole:
                     self._tile(
@@ -119,10 +119,13 @@ class _DepthwiseNhwc(NhwcTaps):
                             at, m, size, moved, [1], build.add(base, extra), None, panels, width
                         )
 
-    def _stretches(self, pixels: TileSplit) -> list[tuple[int, int, int]]:
-        """The tiles of a row as (first pixel, number of tiles, pixels of each); tiles whose windows
-        leave x are separate.
+    def _stretches(self, pixels: TileSplit | OpenTileSplit) -> list[tuple[Dim, Dim, int]]:
+        """The tiles of a row as (first pixel, one past the last, pixels of each); tiles whose
+        windows leave x are separate. Rows of an open size have a copy of x with its padding.
         """
+        if isinstance(pixels, OpenTileSplit):
+            full = pixels.full * pixels.step
+            return [(0, full, pixels.step), (full, pixels.extent, 1)]
         tiles = [(k * pixels.step, pixels.step) for k in range(pixels.full)]
         tiles += [(pixels.full * pixels.step, pixels.rest)] * bool(pixels.rest)
         stretches: list[tuple[int, int, int]] = []
@@ -134,4 +137,4 @@ class _DepthwiseNhwc(NhwcTaps):
             else:
                 stretches.append((first, 1, size))
             joins = inside
-        return stretches
+        return [(first, first + count * size, size) for first, count, size in stretches]

@@ -25,7 +25,9 @@ def choose(taps: NhwcTaps) -> DepthwiseNhwcSchedule:
     several = taps.channels > lanes and target.vector_registers >= 32
     vectors = WIDE if several else 1
     room = target.vector_registers - _loaded(taps, vectors)
-    pixels = even_split(taps.width, max(1, min(PIXELS, room // (2 * vectors)))).step
+    pixels = max(1, min(PIXELS, room // (2 * vectors)))
+    if isinstance(taps.width, int):
+        pixels = even_split(taps.width, pixels).step
     panels = TileSplit(-(-taps.channels // lanes), vectors).count
     items = size_hint(volume((*(g.result[s] for s in taps.letters), panels)))
     every = prod(taps.taps[s] for s in g.op.spatial) * size_hint(volume(tuple(g.result.values())))
@@ -47,7 +49,7 @@ def check(schedule: DepthwiseNhwcSchedule, taps: NhwcTaps) -> None:
         raise Misfit(("lanes",), f"it must be a power of two, at most {most} on this target")
     if schedule.vectors > -(-taps.channels // schedule.lanes):
         raise Misfit(("vectors",), f"there are {taps.channels} channels")
-    if schedule.pixels > taps.width:
+    if isinstance(taps.width, int) and schedule.pixels > taps.width:
         raise Misfit(("pixels",), f"a row has {taps.width}")
     used = schedule.pixels * schedule.vectors + _loaded(taps, schedule.vectors)
     if used > target.vector_registers and (schedule.pixels, schedule.vectors) != (1, 1):

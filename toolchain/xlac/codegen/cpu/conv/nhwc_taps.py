@@ -7,7 +7,7 @@ from itertools import product
 
 from xlac.codegen.core.contraction.contraction import multiply_add, read, zero
 from xlac.codegen.core.contraction.packing import Panels
-from xlac.codegen.core.contraction.tiling import TileSplit
+from xlac.codegen.core.contraction.tiling import TileSplit, split_of
 from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.schedules.conv import DepthwiseNhwcSchedule
@@ -29,7 +29,7 @@ class NhwcTaps:
         self.accumulate, self.taps = sums.accumulate, sums.taps
         (self.channels,) = static((g.result["C"],))
         self.across = g.op.spatial[-1] if g.op.spatial else ""
-        (self.width,) = static((g.result.get(self.across, 1),))
+        self.width = g.result.get(self.across, 1)
         # counters of the loops around rows
         self.letters = [s for s in g.op.layout[2] if s not in ("C", self.across)]
 
@@ -37,7 +37,7 @@ class NhwcTaps:
         """Sets the tile sizes from a schedule."""
         self.schedule, self.lanes = schedule, schedule.lanes
         self.ragged = self.channels % self.lanes
-        self.row_tiles = TileSplit(self.width, schedule.pixels)
+        self.row_tiles = split_of(self.width, schedule.pixels)
 
     def panels(self, vectors: int) -> TileSplit:
         """All vectors of channels, in panels of `vectors`."""
