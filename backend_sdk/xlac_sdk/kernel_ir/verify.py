@@ -276,14 +276,16 @@ class _Verifier:
             if key in visible:
                 continue
             visible.add(key)
-            if isinstance(expr, Var):
-                self.visible(expr, scope)
-            elif isinstance(expr, Load):
-                self.reachable(expr.buffer, scope)
-                self.known(expr.buffer)
-            elif isinstance(expr, Exchange):
-                self.for_gpus = True
-            stack += operands(expr)
+            kind = type(expr)  # not `isinstance`: this is asked of each expression of a kernel
+            if kind is Var:
+                self.visible(expr, scope)  # type: ignore[arg-type]
+            elif kind is not Const:
+                if kind is Load:
+                    self.reachable(expr.buffer, scope)  # type: ignore[union-attr]
+                    self.known(expr.buffer)  # type: ignore[union-attr]
+                elif kind is Exchange:
+                    self.for_gpus = True
+                stack += operands(expr)
             if key not in typed_well:
                 typed_well.add(key)
                 wrong = fault(expr)

@@ -62,14 +62,18 @@ class LegalExpressions:
             expr = stack.pop()
             if id(expr) in plain or id(expr) in met:
                 continue
-            if isinstance(expr, Apply) and not self._spelled(expr):
-                return False
-            if isinstance(expr, Fold) and folds_weakly(self.target, expr):
+            if not self._is_legal(expr):
                 return False
             met.add(id(expr))
             stack += operands(expr)
         plain |= met
         return True
+
+    def _is_legal(self, expr: Expr) -> bool:
+        """Whether the target has an expression, without its operands."""
+        if type(expr) is Apply:
+            return self._spelled(expr)
+        return type(expr) is not Fold or not folds_weakly(self.target, expr)
 
     def _spelled(self, expr: Apply) -> bool:
         primitive, given = expr.primitive, expr.operands

@@ -36,10 +36,9 @@ from xlac_sdk.kernel_ir.kernel import (
     Stmt,
     Store,
     TensorMap,
-    statements,
 )
 from xlac_sdk.kernel_ir.primitives import Primitive
-from xlac_sdk.kernel_ir.sharing import roots
+from xlac_sdk.kernel_ir.sharing import distinct
 from xlac_sdk.lowering.inlined import inlined
 from xlac_sdk.lowering.legal_expressions import LegalExpressions
 from xlac_sdk.source import UnsupportedError
@@ -79,9 +78,7 @@ class _Legalizer(LegalExpressions):
     """Rewrites the statements of one kernel."""
 
     def run(self) -> Kernel:
-        if not self._missing and all(
-            self._stays(expr) for stmt in statements(self.kernel.body) for expr in roots(stmt)
-        ):
+        if not self._missing and all(map(self._is_legal, distinct(self.kernel.body))):
             return self.kernel
         parameters = tuple(map(self._buffer, self.kernel.parameters))
         body = self._block(self.kernel.body)

@@ -20,7 +20,7 @@ WHOLE = 384  # products up to which the loops are not blocked, as blocks cost re
 # blocks that are summed without compensation if there are more than FEW
 GROUP = 8
 FEW = 16
-UNROLLED = 32  # vectors up to which sums are cleared without a loop
+UNROLLED = 4  # most vectors of sums that are cleared in one turn of a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,12 @@ class Waiting:
         """
         names = ("s", "high", "low") if blocks > FEW and dtype.is_float else ("s",)
         buffers = [builder.local(name, dtype, size) for name in names]
-        whole = 0 if size > UNROLLED * lanes else size
-        for first in range(0, whole, lanes):
-            for buffer in buffers:
-                builder.store(buffer, build.ramp(first, 1, lanes), zero(dtype, lanes))
-        with builder.loop("z", whole, size, lanes) as z:
-            for buffer in buffers:
-                builder.store(buffer, build.ramp(z, 1, lanes), zero(dtype, lanes))
+        many = next(n for n in range(UNROLLED, 0, -1) if size // lanes % n == 0)
+        with builder.loop("z", 0, size, many * lanes) as z:
+            for first in range(0, many * lanes, lanes):
+                for buffer in buffers:
+                    at = build.ramp(build.add(z, first), 1, lanes)
+                    builder.store(buffer, at, zero(dtype, lanes))
         return Waiting(builder, buffers[0], lanes, *buffers[1:])
 
     def add(self, place: Expr, value: Expr) -> None:

@@ -8,7 +8,6 @@ registers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -20,7 +19,7 @@ from xlac.codegen.cpu.gemm.chunked_sums import ChunkedSums
 from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch
 from xlac.ir.dims import Dim, Shape, volume
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Expr, LoopKind
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind
 from xlac_sdk.kernel_ir.primitives import Primitive
 
 
@@ -102,12 +101,21 @@ class Gemm(ChunkedSums):
         tiles_here = self.cut.block * self.cut.rows[1 - self.cut.axis].count
         after = self._ahead(right, c.depth, vectors * lanes, number, tiles_here)
         strides = self.right.strides(vectors * lanes)
-        sums: Sequence[Sequence[Expr]]
         if self.cut.blocks_of_sum is None:
             sums = self._block(c.inner, base, steps, right, strides, vectors, partial, after)
-        else:
-            sums = self._block_by_block(base, steps, right, strides, vectors, partial, after)
-        self._finish(sums, rows, outer, start, size, column, partial)
+            self._finish(sums, rows, outer, start, size, column, partial)
+            return
+        kept = self._block_by_block(base, steps, right, strides, vectors, partial, after)
+        scalars = partial if partial != 0 and self.mask is None else 0
+        if self.schedule.transposed_store and scalars == 0 and size[1] > 1:
+            where = places(build.index(0), vectors * lanes, len(rows), vectors, lanes)
+            sums = [
+                [builder.let("c", build.load(kept, build.ramp(at, 1, lanes))) for at in row]
+                for row in where
+            ]
+            self._finish(sums, rows, outer, start, size, column, partial)
+        else:  # what is in memory already is finished row by row: shorter code, as fast
+            self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
 
     def _block_by_block(
         self,
@@ -118,9 +126,9 @@ class Gemm(ChunkedSums):
         vectors: int,
         partial: build.Number,
         after: PanelPrefetch | None,
-    ) -> list[list[Expr]]:
-        """The sums of a tile if they are blocked: each block's sums are added to those
-        in memory.
+    ) -> Buffer:
+        """The sums of a tile if they are blocked, in memory: each block's sums are added to
+        those there.
         """
         c, builder, lanes, inner = self.c, self.builder, self.tile.lanes, self.c.inner
         cut, width = self.cut.blocks_of_sum, vectors * self.tile.lanes
@@ -163,10 +171,6 @@ class Gemm(ChunkedSums):
                 waiting.join(build.index(0), len(rows) * width)
 
         level(0, base, right)
-        kept = waiting.finish(len(rows) * width)
-        return [
-            [builder.let("c", build.load(kept, build.ramp(at, 1, lanes))) for at in row]
-            for row in where
-        ]
+        return waiting.finish(len(rows) * width)
 
     # ---- stores ------------------------------------------------------------------------------
