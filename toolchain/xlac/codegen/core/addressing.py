@@ -51,3 +51,13 @@ def _scalar(entry: Splat | Const) -> Expr:
     if isinstance(entry, Splat):
         return entry.value
     return Const(entry.value, entry.dtype) if entry.lanes > 1 else entry
+
+
+def address(buffer: Buffer, index: Expr, lanes: int, align: int) -> tuple[Expr, int]:
+    """The index of an access (scalar if its elements are consecutive), lanes, and alignment."""
+    if isinstance(index, Ramp) and index.stride == 1:
+        return index.base, alignment(buffer, index)
+    if index.lanes == 1 < lanes:
+        known = gcd(build.multiple(index) * buffer.dtype.nbytes, buffer.align)
+        return index, max(align, known)
+    return index, align

@@ -5,9 +5,8 @@ clamps without effect, and the unused operands of selects.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import gcd
 
-from xlac.codegen.core.addressing import alignment
+from xlac.codegen.core.addressing import address, alignment
 from xlac.codegen.core.seams.conditions import Knowledge
 from xlac.codegen.core.seams.lane_forms import Facts, FormsOf, LaneForm
 from xlac_sdk.dtypes import DType
@@ -149,7 +148,7 @@ class LoopRegion:
         mask = None if stmt.mask is None else self._mask(self.expr(stmt.mask))
         if index is stmt.index:
             return replace(stmt, buffer=buffer, value=value, mask=mask)
-        index, align = _address(buffer, index, value.lanes, stmt.align)
+        index, align = address(buffer, index, value.lanes, stmt.align)
         return replace(stmt, buffer=buffer, index=index, value=value, mask=mask, align=align)
 
     # ---- expressions -------------------------------------------------------------------------
@@ -195,7 +194,7 @@ class LoopRegion:
             align = alignment(buffer, index)
             loaded = build.load(buffer, index, mask=mask, align=align)
             return build.splat(loaded, node.lanes)
-        index, align = _address(buffer, index, node.lanes, node.align)
+        index, align = address(buffer, index, node.lanes, node.align)
         return replace(node, buffer=buffer, index=index, mask=mask, align=align)
 
     def _mask(self, mask: Expr) -> Expr | None:
@@ -247,9 +246,13 @@ class LoopRegion:
 
     def _indexing(self, new: Apply) -> Expr:
         """Index arithmetic in canonical form, where that is known to be valid."""
-        if new.dtype is not DType.I64 or (self.knowledge.form(new) is None and not _small(new)):
+        if new.dtype is not DType.I64:
             return new
         match new:
+            case Apply(P.ADD, (Splat(a, _), Ramp(b, by, _)) | (Ramp(a, by, _), Splat(b, _))):
+                return build.ramp(build.apply(P.ADD, a, b), by, new.lanes)  # wraps alike
+            case _ if self.knowledge.form(new) is None and not _small(new):
+                return new
             case Apply(Primitive.ADD, (a, b)):
                 return build.splat(build.add(a, b), new.lanes)
             case Apply(Primitive.MUL, (a, b)):
@@ -272,16 +275,6 @@ def _small(new: Apply) -> bool:
 
 def _same(new: tuple[Expr, ...], old: tuple[Expr, ...]) -> bool:
     return all(a is b for a, b in zip(new, old, strict=True))
-
-
-def _address(buffer: Buffer, index: Expr, lanes: int, align: int) -> tuple[Expr, int]:
-    """The index of an access (scalar if its elements are consecutive), lanes, and alignment."""
-    if isinstance(index, Ramp) and index.stride == 1:
-        return index.base, alignment(buffer, index)
-    if index.lanes == 1 < lanes:
-        known = gcd(build.multiple(index) * buffer.dtype.nbytes, buffer.align)
-        return index, max(align, known)
-    return index, align
 
 
 def _bounded(var: Var, value: Expr) -> Var:
