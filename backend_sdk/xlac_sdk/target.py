@@ -93,6 +93,9 @@ class Target:
     gathers: bool = False  # vector gathers are cheap
     fma: bool = False
     byte_tables: bool = False  # vectors of bytes are looked up in tables of 256 at once
+    byte_words: bool = (
+        False  # bytes of four vectors are joined to words by two or three instructions
+    )
     threads: int = 1
     hardware: MachineFacts = GENERIC  # caches, rates and latencies
     # without measured facts, if there are any

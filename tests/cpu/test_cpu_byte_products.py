@@ -29,6 +29,10 @@ from xlac_sdk.target import Request
 Array = np.ndarray[Any, Any]
 PROCESSORS = ("", "x86-64", "x86-64-v3", "x86-64-v4")
 SIGNS = (np.uint8, np.int8)
+DEPTHWISE = (  # channels, taps of a row, stride, padding, dilation
+    (32, 3, 1, 1, 1), (70, 3, 2, 1, 1), (16, 2, 1, 0, 1), (6, 4, 1, 2, 1), (40, 5, 1, 2, 1),
+    (48, 7, 2, 3, 1), (33, 3, 1, 2, 2), (20, 5, 3, 8, 3), (32, 1, 1, 0, 1),
+)  # fmt: skip
 
 
 class Case:
@@ -260,6 +264,25 @@ def test_convolutions(cpu: str) -> None:
             )
             case.add(Node.of(op, left, right), exact)
     case.check(cpu)
+
+
+@pytest.mark.parametrize("cpu", PROCESSORS)
+@pytest.mark.sampled(6)
+def test_depthwise_convolutions(cpu: str) -> None:
+    """Rows of few and of many taps, apart and side by side, over the edges and not."""
+    needs_processor(cpu)
+    case = Case()
+    for number, (channels, taps, stride, pad, dilation) in enumerate(DEPTHWISE):
+        for extreme in (False, True):
+            x = case.bytes(SIGNS[number % 2], (2, 7, 23, channels), extreme)
+            w = case.bytes(np.int8, (3, taps, 1, channels), extreme)
+            low, along = (1, pad), ((1, 1), (dilation, dilation), channels, 1, DType.I32)
+            op = Conv(("NHWC", "HWIO", "NHWC"), (1, stride), low, low, *along)
+            left, right = (
+                case.less(v, None, kind, DType.I32) for v, kind in ((x, False), (w, True))
+            )
+            case.add(Node.of(op, left, right), convolved(x, w, op))
+    case.check(cpu, used=find("cpu").target(Request(cpu=cpu)).byte_words)
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)

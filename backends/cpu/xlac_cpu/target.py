@@ -59,6 +59,7 @@ def target(request: Request) -> Target:
         unmeasured=None if hardware == facts else facts,
         pointer_bits=machine.pointer_bits,
         byte_tables=bool(machine.tables),
+        byte_words=machine.tables == "vpermi2b",
         primitives=NATIVE - absent,
         # the C library's fmod is 6 to 200 times slower than the SDK's expansion
         lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),

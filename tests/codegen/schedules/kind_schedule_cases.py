@@ -132,6 +132,17 @@ def channels(kind: str = "weight") -> Group:
     return group(Kind.CONV, conv((1, 3, 9, 37), (3, 3, 1, 37), pad=1, groups=37, kind=kind))
 
 
+def byte_channels(taps: int = 3, **given: object) -> Group:
+    """The same of bytes, whose taps may be multiplied in words."""
+    kernel = (3, taps, 1, 37)
+    anchor = conv(
+        (1, 3, 9, 37),
+        kernel,
+        **{"pad": 1, "groups": 37, "dtype": DType.I8, "out_dtype": DType.I32} | given,  # type: ignore[arg-type]
+    )
+    return group(Kind.CONV, anchor)
+
+
 def causal() -> Group:
     """Attention of two query heads that share a key head, some keys of which are hidden."""
     q, k, v = x("q", 1, 2, 11, 8), x("k", 1, 1, 37, 8), x("v", 1, 1, 37, 24)
@@ -242,6 +253,16 @@ KIND_CASES: dict[str, Drawn] = {
     "depthwise_nchw_sse": Drawn(planes, SSE, "depthwise_nchw", exact=True),
     "depthwise_nhwc": Drawn(channels, AVX512, "depthwise_nhwc", exact=True, starts=(SHARED,)),
     "depthwise_nhwc_sse": Drawn(channels, SSE, "depthwise_nhwc", exact=True),
+    "depthwise_bytes": Drawn(
+        byte_channels, AVX512, "depthwise_nhwc", exact=True, starts=({"words": True}, SHARED)
+    ),
+    "depthwise_bytes_long": Drawn(
+        lambda: byte_channels(5, dilation=2, pad=4),
+        SSE,
+        "depthwise_nhwc",
+        exact=True,
+        starts=({"words": True, "pixels": 2, "vectors": 1},),
+    ),
     "depthwise_as_gemm": Drawn(planes, AVX2, "gemm", instead=GEMM),
     "depthwise_packed": Drawn(
         lambda: channels("input"), AVX2, "depthwise_nhwc pack", exact=True, starts=(SHARED,)

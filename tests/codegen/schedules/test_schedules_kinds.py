@@ -86,6 +86,7 @@ MISFITS: list[tuple[str, dict[str, Any], tuple[str | int, ...], str]] = [
     ("depthwise_nchw", {"rows": 9}, ("rows",), "there are 6 rows"),
     ("depthwise_nhwc", {"pixels": 99}, ("pixels",), "a row has 9"),
     ("depthwise_nhwc_sse", {"vectors": 9, "pixels": 2}, ("pixels",), "takes 54 registers, of 16"),
+    ("depthwise_nhwc", {"words": True}, ("words",), "no four products of bytes"),
     ("winograd", {"chunk": 3}, ("chunk",), "it must divide 8 channels"),
     ("winograd", {"results": 3}, ("results",), "it must be 2 or 4 at this precision"),
     ("winograd_guarded", {"results": 4}, ("results",), "it must be 2 at this precision"),

@@ -45,7 +45,8 @@ class DepthwiseNchwSchedule(Schedule):
 @dataclass(frozen=True, slots=True)
 class DepthwiseNhwcSchedule(Schedule):
     """NHWC: tiles of `pixels` along a row by `vectors` of `lanes` channels. `threads` share
-    batches, rows and panels of that many channels, as one loop.
+    batches, rows and panels of that many channels, as one loop. Bytes may be multiplied in
+    `words` of up to four taps of a row, which pixels share.
     """
 
     template: ClassVar[str] = "depthwise_nhwc"
@@ -53,6 +54,7 @@ class DepthwiseNhwcSchedule(Schedule):
     vectors: Positive
     lanes: Positive
     threads: Threads
+    words: bool = False
 
 
 @dataclass(frozen=True, slots=True)

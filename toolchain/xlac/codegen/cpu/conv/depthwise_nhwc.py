@@ -14,7 +14,7 @@ from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import OpenTileSplit, TileSplit
 from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.lowered_group import KernelLaunch
-from xlac.codegen.cpu.conv import nhwc_choice
+from xlac.codegen.cpu.conv import byte_taps, nhwc_choice
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.fusion import cost
 from xlac.ir.dims import Dim, volume
@@ -33,7 +33,10 @@ def launches(sums: WindowSums) -> list[KernelLaunch]:
     writer.follow(sums.decisions.settle(sums.name, nhwc_choice.choose(writer), fits))
     lanes, dtype = writer.lanes, sums.right.dtype
     packed = dtype if dtype is DType.I8 else sums.accumulate
-    before, panels = sums.weight_panel(lanes, packed)
+    if writer.schedule.words:
+        panels, before = byte_taps.panels(sums, lanes), list[KernelLaunch]()
+    else:
+        before, panels = sums.weight_panel(lanes, packed)
     writer.write(panels, -(-writer.channels // lanes) * lanes)
     return [*before, writer.elements.launch(sums.name, cost.work(sums.group))]
 

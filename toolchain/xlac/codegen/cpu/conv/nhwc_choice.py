@@ -6,6 +6,7 @@ from math import prod
 
 from xlac.codegen.core.contraction.tiling import TileSplit, even_split
 from xlac.codegen.core.loop_nest import check_threads
+from xlac.codegen.cpu.conv import byte_taps
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.codegen.cpu.gemm import register_tile
 from xlac.codegen.cpu.gemm.cache_blocking import shared
@@ -31,7 +32,8 @@ def choose(taps: NhwcTaps) -> DepthwiseNhwcSchedule:
     panels = TileSplit(-(-taps.channels // lanes), vectors).count
     items = size_hint(volume((*(g.result[s] for s in taps.letters), panels)))
     every = prod(taps.taps[s] for s in g.op.spatial) * size_hint(volume(tuple(g.result.values())))
-    return DepthwiseNhwcSchedule(pixels, vectors, lanes, shared(items, 2 * every))
+    words = taps.able_words and byte_taps.pays(target)
+    return DepthwiseNhwcSchedule(pixels, vectors, lanes, shared(items, 2 * every), words)
 
 
 def _loaded(taps: NhwcTaps, vectors: int) -> int:
@@ -54,4 +56,6 @@ def check(schedule: DepthwiseNhwcSchedule, taps: NhwcTaps) -> None:
     used = schedule.pixels * schedule.vectors + _loaded(taps, schedule.vectors)
     if used > target.vector_registers and (schedule.pixels, schedule.vectors) != (1, 1):
         raise Misfit(("pixels",), f"the tile takes {used} registers, of {target.vector_registers}")
+    if schedule.words and not taps.able_words:
+        raise Misfit(("words",), "no four products of bytes are one instruction here")
     check_threads(schedule.threads, 1)

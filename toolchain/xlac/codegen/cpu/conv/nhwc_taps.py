@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+from xlac.codegen.core.contraction.byte_words import SIGNS
 from xlac.codegen.core.contraction.contraction import multiply_add, read, zero
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import TileSplit, split_of
 from xlac.codegen.core.contraction.window_sums import WindowSums
 from xlac.codegen.core.elements import Elements
+from xlac.codegen.cpu.conv import byte_taps
 from xlac.codegen.schedules.conv import DepthwiseNhwcSchedule
 from xlac.ir.dims import Dim, static
 from xlac_sdk.kernel_ir import build
@@ -27,6 +29,7 @@ class NhwcTaps:
         self.builder, self.target = self.elements.builder, sums.target
         self.after, self.g, self.left = sums.after, g, sums.left
         self.accumulate, self.taps = sums.accumulate, sums.taps
+        self.able_words = byte_taps.able(sums)
         (self.channels,) = static((g.result["C"],))
         self.across = g.op.spatial[-1] if g.op.spatial else ""
         self.width = g.result.get(self.across, 1)
@@ -119,7 +122,8 @@ class NhwcTaps:
                     )
                 return
             step = steps.get(self.across, 0)
-            self._add_taps(sums, pixel, where, weight, step, lanes, mask, panels)
+            add = self._add_words if self.schedule.words else self._add_taps
+            add(sums, pixel, where, weight, step, lanes, mask, panels)
 
         taps(0, base, channel)
         letters = g.op.layout[2]
@@ -167,3 +171,55 @@ class NhwcTaps:
                             "x", read(self.elements, self.left, at, n, self.accumulate, on)
                         )
                     builder.assign(row[j], multiply_add(self.target, seen[offset], value, row[j]))
+
+    def _add_words(
+        self,
+        sums: list[list[Var]],
+        pixel: Expr,
+        where: Expr,
+        weight: Expr,
+        step: Dim,
+        lanes: Sequence[int],
+        mask: Expr | None,
+        panels: Panels,
+    ) -> None:
+        """The same in words of four taps, each of which several pixels may use."""
+        builder, g = self.builder, self.g
+        word, by = SIGNS[self.left.dtype], g.x[self.across]
+        axis = g.op.spatial.index(self.across)
+        apart = g.op.strides[axis], g.op.rhs_dilation[axis]
+        for j, n in enumerate(lanes):
+            on = mask if j == len(lanes) - 1 else None
+            known: dict[int, Expr] = {}  # columns of x
+            weights: dict[int, Expr] = {}
+            for one in byte_taps.row_words(len(sums), *apart, self.taps[self.across]):
+                columns: list[Expr] = []
+                for place in one.places(apart[1]):
+                    if place is None or not self._meets(pixel, place):
+                        columns.append(zero(self.left.dtype, n))
+                        continue
+                    if place not in known:
+                        at = build.add(where, by * place + j * self.lanes)
+                        value = read(self.elements, self.left, at, n, self.left.dtype, on)
+                        known[place] = builder.let("x", value)
+                    columns.append(known[place])
+                if all(isinstance(column, Const) for column in columns):
+                    continue
+                values = builder.let("x", byte_taps.joined(columns, word))
+                for i, number in one.uses:
+                    if number not in weights:
+                        at = build.add(weight, number * step + j * self.lanes)
+                        loaded = read(self.elements, panels.source, at, n, self.accumulate)
+                        weights[number] = builder.let("w", loaded)
+                    total = sums[i][j]
+                    product = build.apply(Primitive.DOT4, values, weights[number], total)
+                    builder.assign(total, product)
+
+    def _meets(self, pixel: Expr, place: int) -> bool:
+        """Whether a column of a tile that begins at a pixel is inside x."""
+        edge = self.g.edges.get(self.across)
+        if edge is None or not isinstance(pixel, Const):
+            return True
+        (size,) = static((edge.extent,))
+        stride = self.g.op.strides[self.g.op.spatial.index(self.across)]
+        return 0 <= int(pixel.value) * stride + place - edge.low < size
