@@ -1,12 +1,13 @@
 """Lowers each distinct group once: groups with equal structure share their kernels.
 
 A model repeats its blocks; so the sixteen bottlenecks of ResNet-50 cost the lowering, the code and
-the compile time of the few that differ.
+the compile time of the few that differ. Groups that differ only in scalar constants, as layers of
+quantized models do, share them too (`scalar_sharing.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
@@ -20,8 +21,9 @@ from xlac.codegen.core.lowered_group import (
     Scratch,
 )
 from xlac.codegen.lower import lower
+from xlac.codegen.scalar_sharing import SharedKernels, Skeleton, skeleton
 from xlac.codegen.schedules.decisions import Decisions, PartMisfit
-from xlac.codegen.schedules.digest import digest, structure
+from xlac.codegen.schedules.digest import digest, named, structure
 from xlac.codegen.schedules.document import Asked
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.codegen.schedules.shipped.database import shipped
@@ -51,6 +53,9 @@ class LoweringCache:
         self._met: set[str] = set()  # groups and values in `asked` that there are
         self._of_group: dict[Group, LoweredGroup] = {}
         self._of_structure: dict[str, tuple[Group, LoweredGroup]] = {}
+        # structures that share kernels with others
+        self._sharing: dict[str, tuple[Group, Skeleton, SharedKernels]] = {}
+        self._shared: dict[SharedKernels, LoweredGroup] = {}
 
     def __call__(self, group: Group) -> LoweredGroup:
         if group not in self._of_group:
@@ -71,32 +76,60 @@ class LoweringCache:
         it, in the order in which they run. Aliases, control operations and claimed operations have
         none: they are host steps.
         """
-        lowered_groups: dict[Group, LoweredGroup] = {}
-        for group in partition.groups:
-            count_work()
-            if group.kind is Kind.CONTROL:
-                for body in group.anchor.op.bodies():
-                    lowered_groups |= self.lowered(partition.inner[body])
-            elif group.kind not in WITHOUT_KERNELS and not is_alias(group):
-                lowered_groups[group] = self(group)
-        return lowered_groups
+        groups = list(with_kernels(partition))
+        self._share(groups)
+        return {group: self(group) for group in groups}
+
+    def _share(self, groups: Iterable[Group]) -> None:
+        """Finds groups that differ only in scalar constants, and for which the same schedules are
+        asked.
+        """
+        alike: dict[object, dict[str, tuple[Group, Skeleton]]] = {}
+        distinct: dict[str, Group] = {}
+        for group in groups:
+            if group not in self._of_group:
+                distinct.setdefault(structure(group), group)
+        for own, group in distinct.items():
+            if own in self._of_structure:
+                continue
+            found = skeleton(group, self.target)
+            if found is not None:
+                which = self._digest(own)
+                schedules = str((self.asked.of(which), self.shipped.of(which)))
+                alike.setdefault((found.key, schedules), {})[own] = group, found
+        for members in alike.values():
+            if len(members) > 1:
+                first = next(iter(members.values()))[0]
+                kernels = SharedKernels(first, [s for _, s in members.values()])
+                self._sharing |= {own: (g, s, kernels) for own, (g, s) in members.items()}
 
     def _schedule(self, group: Group) -> LoweredGroup:
         key = structure(group)
-        known = self._of_structure.get(key)
-        if known is not None:
-            return translated(*known, group)
-        name = f"{group.anchor.op.mnemonic}_{len(self._of_structure)}"
-        lowered = self._decided(group, name)
-        self._of_structure[key] = (group, lowered)
-        return lowered
+        if key not in self._of_structure:
+            self._of_structure[key] = self._lowered(group, key)
+        known, lowered = self._of_structure[key]
+        return lowered if known is group else translated(known, lowered, group)
 
-    def _decided(self, group: Group, name: str) -> LoweredGroup:
-        """Lowers a group with the schedules asked for it. Raises SourceError for one that does not
-        fit.
-        """
-        which = digest(group) if self.asked.groups or self.shipped.groups else ""
+    def _lowered(self, group: Group, key: str) -> tuple[Group, LoweredGroup]:
+        """Lowers a structure: this group or another one that has it."""
+        which = self._digest(key)
         self._met.add(which)
+        name = f"{group.anchor.op.mnemonic}_{len(self._of_structure)}"
+        if key not in self._sharing:
+            return group, self._decided(group, name, which)
+        group, own, kernels = self._sharing[key]
+        if kernels not in self._shared:
+            self._shared[kernels] = self._decided(kernels.group, name, which)
+        return group, renamed(self._shared[kernels], kernels.replacements(own))
+
+    def _digest(self, structure: str) -> str:
+        """The name of a structure, where there are schedules for some."""
+        return named(structure) if self.asked.groups or self.shipped.groups else ""
+
+    def _decided(self, group: Group, name: str, which: str) -> LoweredGroup:
+        """Lowers a group with the schedules asked for `which`. Raises SourceError for one that does
+        not fit.
+        """
         wanted = self.asked.of(which)
         checkpoint(f"kernel {name}")
         if not wanted and (tuned := self.shipped.of(which)):
@@ -155,18 +188,36 @@ class LoweringCache:
         }
 
 
+def with_kernels(partition: Partition) -> Iterator[Group]:
+    """The groups of a partition, and of the bodies inside it, that have kernels or are a call of a
+    library, in the order in which they run.
+    """
+    for group in partition.groups:
+        count_work()
+        if group.kind is Kind.CONTROL:
+            for body in group.anchor.op.bodies():
+                yield from with_kernels(partition.inner[body])
+        elif group.kind not in WITHOUT_KERNELS and not is_alias(group):
+            yield group
+
+
 def translated(group: Group, lowered: LoweredGroup, other: Group) -> LoweredGroup:
-    """Rewrites the lowering of one group to the nodes of another group of the same structure.
+    """Rewrites the lowering of one group to the nodes of another group of the same structure."""
+    pairs = zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True)
+    return renamed(lowered, dict(pairs))
+
+
+def renamed(lowered: LoweredGroup, replacements: Mapping[Any, Any]) -> LoweredGroup:
+    """Rewrites a lowering to nodes and constants that replace those of its group.
 
     Every field is traversed, so that anything that refers to nodes is either rewritten or kept.
     """
-    nodes = dict(zip((*group.inputs, *group.nodes), (*other.inputs, *other.nodes), strict=True))
-    translated_kernels: dict[Scratch | PackedConstant, Scratch | PackedConstant] = {}
+    translated_kernels: dict[Any, Any] = dict(replacements)
 
     def of_other(value: Any) -> Any:
         match value:
             case Node():
-                return nodes[value]
+                return replacements[value]
             case tuple():
                 return tuple(map(of_other, value))
             case Scratch() | PackedConstant():

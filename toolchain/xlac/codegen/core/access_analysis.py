@@ -102,7 +102,7 @@ class Surveyor:
     """
 
     def __init__(self, group: Elements, shape: Shape) -> None:
-        self.elements = Elements(Builder(), group.group, group.target)
+        self.elements = Elements(Builder(), group.group, group.target, dry=True)
         self.shape = tuple(shape)
         self.index = axes_of(shape)
         self._axis = {v: a for a, v in enumerate(self.index) if isinstance(v, Var)}

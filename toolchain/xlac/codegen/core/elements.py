@@ -14,8 +14,8 @@ through it.
   widen it.
 * A node's value comes from, in this order: the binding by the lowering (`bind` to a buffer,
   `bind_value` to a function); for a group input, its parameter, or an immediate for a constant of
-  equal elements; for an Elementwise node of the group, its operation. Other nodes must be bound
-  first.
+  equal elements (from memory if groups that share the kernel differ in it: `ScalarArgument`); for
+  an Elementwise node of the group, its operation. Other nodes must be bound first.
 * Every value is named by `let` in the current block and reused there and in nested blocks. So bind
   a node before reading anything that depends on it in that block.
 * `with masked(mask)`: vector loads and stores of the mask's lane count read and write only where it
@@ -31,6 +31,7 @@ from contextlib import contextmanager
 from xlac.codegen.core.addressing import alignment, linear, plain, row_major
 from xlac.codegen.core.lowered_group import KernelLaunch, Scratch, Value
 from xlac.codegen.core.value_scope import ValueScope
+from xlac.codegen.scalar_argument import ScalarArgument, ScalarReads
 from xlac.fusion.group import Group, open_sizes, origins, ranks
 from xlac.ir.dims import Dim, Sym, symbols
 from xlac.ir.graph import Graph, Node
@@ -59,8 +60,11 @@ class _TooDeep(Exception):
 class Elements:
     """See the module's docstring."""
 
-    def __init__(self, builder: Builder, group: Group, target: Target) -> None:
-        self.builder, self.group, self.target = builder, group, target
+    def __init__(
+        self, builder: Builder, group: Group, target: Target, *, dry: bool = False
+    ) -> None:
+        """In a `dry` run nothing is read to get a number that another group has another of."""
+        self.builder, self.group, self.target, self.dry = builder, group, target, dry
         self.mask: Expr | None = None
         self.guard: Expr | None = None  # by node and index
         self._wider: list[Expr | None] = []  # the conditions in scope
@@ -68,6 +72,7 @@ class Elements:
         self._parameters: dict[Value, Buffer] = {}
         self._local: dict[Value, Buffer] = {}
         self._known = ValueScope(builder)
+        self._numbers = ScalarReads(target)
         self._depth = 0
 
     # ---- parameters --------------------------------------------------------------------------
@@ -115,9 +120,8 @@ class Elements:
         note = note or self.group.reason
         sizes = open_sizes(self.group)
         taken = tuple(build.size_var(*symbols(size)) for size in sizes)
-        kernel = Kernel(
-            name, parameters, self.builder.body(), taken, work or Work(), origins(self.group), note
-        )
+        body = self._numbers.before(self.builder.body())
+        kernel = Kernel(name, parameters, body, taken, work or Work(), origins(self.group), note)
         return KernelLaunch(kernel, tuple(used), sizes)
 
     # ---- sources of values -------------------------------------------------------------------
@@ -223,6 +227,8 @@ class Elements:
         if read is not None:
             return read(index)
         if node not in self.group.members:
+            if isinstance(node.op, ScalarArgument) and not self.dry:
+                return self._numbers.read(node.op, self.parameter(node.op.array), self.builder)
             if isinstance(node.op, leaf.Const) and node.op.uniform is not None:
                 return node.op.element(index, node.type)
             self.bind(node, self.parameter(node))

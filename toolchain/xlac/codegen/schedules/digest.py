@@ -11,7 +11,12 @@ from xlac.ops.structure import digest_of, leaf, nodes_text, types
 
 def digest(group: Group) -> str:
     """The digest of a group's structure."""
-    return "g" + digest_of(structure(group))
+    return named(structure(group))
+
+
+def named(structure: str) -> str:
+    """The name of groups of a structure."""
+    return "g" + digest_of(structure)
 
 
 def structure(group: Group) -> str:

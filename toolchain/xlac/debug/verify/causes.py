@@ -139,7 +139,7 @@ class CauseSearch:
             value
             for launch in lowered.launches
             for value in launch.arguments
-            if isinstance(value, PackedConstant)
+            if isinstance(value, PackedConstant) and value.sources
         ]
         if not packings:
             return []
