@@ -85,8 +85,9 @@ def _at_once(reads: _Reads, target: Target, loop: For) -> int:
 
 @dataclass(slots=True)
 class _Reads:
-    """What an iteration reads that others do not: the most `registers` of one block, the `vectors`
-    in all, and the bytes of its local buffers.
+    """What an iteration reads that others do not: the most `registers` of one block, as it is read
+    or the widest value that is computed from it, the `vectors` in all, and the bytes of its local
+    buffers.
     """
 
     target: Target
@@ -98,7 +99,7 @@ class _Reads:
         """Counts a block that runs `times`; whether it is short, and has no control flow but loops
         of known length. `own` are names whose values differ between iterations.
         """
-        here = 0
+        here = widest = 0
         for stmt in body:
             match stmt:
                 case For(start=Const(value=start), stop=Const(value=stop), kind=LoopKind.SERIAL):
@@ -109,6 +110,8 @@ class _Reads:
                     here += self._of(value, own)
                     if _names(value) & own:
                         own.add(var.name)
+                        if var.dtype is not build.INDEX:  # bytes become floats or i32
+                            widest = max(widest, self._registers(var))
                 case Assign(var=var, value=value):
                     here += self._of(value, own)
                 case Store(value=value, atomic=None):
@@ -119,17 +122,20 @@ class _Reads:
                     pass
                 case _:
                     return False
-        self.registers = max(self.registers, here)
+        self.registers = max(self.registers, here, widest)
         self.vectors += here * times
         return self.vectors <= LONGEST
 
     def _of(self, value: Expr, own: set[str]) -> int:
         loads = [one for one in walk([value]) if isinstance(one, Load)]
         return sum(
-            -(-one.lanes * one.dtype.compute.nbytes // self.target.vector_bytes)
+            self._registers(one)
             for one in loads
             if one.buffer.space is not Space.LOCAL and _names(one.index) & own
         )
+
+    def _registers(self, one: Expr) -> int:
+        return -(-one.lanes * one.dtype.compute.nbytes // self.target.vector_bytes)
 
 
 def _names(expr: Expr) -> set[str]:

@@ -96,6 +96,17 @@ def test_what_rows_share_counts_once() -> None:
     assert rows_at_once(interleaved(kernel, MASKED)) == 12 * rows_at_once(kernel)
 
 
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I16, DType.F16])
+def test_rows_that_are_stored_narrow_count_as_what_they_become(dtype: DType) -> None:
+    """Registers hold the floats that are computed, so no more rows are run at once than of f32."""
+
+    def rows(stored: DType) -> int:
+        x = ops.cast(param("x", (1000, 256), stored), DType.F32)
+        return rows_at_once(interleaved(kernel_of(ops.apply1("softmax", x)), MASKED))
+
+    assert 1 < rows(dtype) <= rows(DType.F32)
+
+
 @pytest.mark.parametrize(
     "target",
     [
