@@ -126,7 +126,7 @@ def gemm(
         cache_blocking.threads(axes, cut),
         packed and right != "panel" and prefetch.pays(axes, dtype, target),
         turned,
-        after.weight > LONG_EPILOGUE or (turned and register_transpose.reads_results(after)),
+        after.weight > LONG_EPILOGUE or (turned and register_transpose.reads_rows(after, c, tile)),
         c.right.constant and streams(axes, tile, blocking),
     )
 

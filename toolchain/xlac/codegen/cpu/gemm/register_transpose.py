@@ -5,9 +5,9 @@ A scattered store of a vector takes as many stores as it has lanes, and register
 addresses. A square of vectors transposed in registers is stored by one vector for each column,
 along rows.
 
-Other arrays that the epilogue reads, such as weights and moments of an optimizer's step, are
-contiguous along rows too. So where there are any, the sums are transposed instead of the results,
-and the epilogue is a loop over columns, which reads these arrays without gathers.
+Other arrays that the epilogue reads may be contiguous along rows too, such as weights and moments
+of an optimizer's step. Where there are any, the sums are transposed instead of the results, and the
+epilogue is a loop over columns, which reads these arrays without gathers.
 """
 
 from __future__ import annotations
@@ -52,9 +52,21 @@ def able(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
     return all(dense(epilogue, node, by_row) for node in epilogue.group.outputs)
 
 
-def reads_results(epilogue: Epilogue) -> bool:
-    """Whether the epilogue reads arrays of as many elements as the results, besides the sums."""
-    return any(node.type.size == epilogue.anchor.type.size for node in epilogue.operands())
+def reads_rows(epilogue: Epilogue, c: Contraction, tile: RegisterTile) -> bool:
+    """Whether the epilogue reads arrays of as many elements as the results that are not contiguous
+    along columns where they are read.
+    """
+    _, by_column = _places(c, tile)
+
+    def by_columns(node: Node) -> bool:
+        return all(
+            one.shape == node.shape and one in epilogue.paths and dense(epilogue, one, by_column)
+            for one in epilogue.group.nodes
+            if node in one.inputs
+        )
+
+    large = [n for n in epilogue.operands() if n.type.size == epilogue.anchor.type.size]
+    return not all(map(by_columns, large))
 
 
 def _places(c: Contraction, tile: RegisterTile) -> tuple[Index, Index]:
