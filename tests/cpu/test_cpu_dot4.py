@@ -51,7 +51,7 @@ def test_dot_products_of_bytes(kind: DType, cpu: str) -> None:
         assert same(ours["s"], right["s"])
 
 
-@pytest.mark.parametrize("cpu", ["", "x86-64", "x86-64-v3"])
+@pytest.mark.parametrize("cpu", ["", "x86-64", "x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("dtype", [DType.U8, DType.I8, DType.U16, DType.I16, DType.I32])
 @pytest.mark.sampled(6)
 def test_rounded_floats_become_integers(dtype: DType, cpu: str) -> None:
@@ -63,7 +63,7 @@ def test_rounded_floats_become_integers(dtype: DType, cpu: str) -> None:
     some = [ends, *near, *(ends + np.float32(by) for by in (-0.5, 0.5, -1.5, 1.5, 0.25))]
     some += [np.array([np.nan, np.inf, -np.inf, -0.0, 0.5, 2.5], np.float32)]
     given = np.resize(np.concatenate(some), COUNT)
-    for lanes in (1, 4, 16, 24):
+    for lanes in (1, 4, 16, 24, 64):
 
         def body(b, buffers, lanes=lanes):  # type: ignore[no-untyped-def]
             with b.loop("i", 0, COUNT, lanes) as i:

@@ -164,3 +164,22 @@ def test_transposed_convolutions_multiply_bytes(
     program = checked(network, network.conv(network.rounded(y, 0.5, 7), 4, 12, 1, 1))
     assert_maps_are_bytes(program)
     assert sum("phase" in kernel.name for kernel in program.kernels) == 4
+
+
+def test_sums_are_stored_as_whole_registers_of_bytes() -> None:
+    """Four vectors of sums are one of bytes, in a tile that is unrolled and in a loop over rows."""
+    network = Network(1, 4, 12, 12)
+    y = network.conv(network.rounded("x"), 128, 4, 3, 3)
+    y = network.conv(y, 64, 128, 1, 1)
+    again = network.node("Conv", y, network.weight(64, 64, 1, 1), kernel_shape=[1, 1])
+    y = network.rounded(network.node("Add", y, network.rounded(again, 0.5, 9)))
+    made = load(network.made(network.conv(y, 4, 64, 1, 1)))
+    program = driver.lower(made, find("cpu").target(Request(cpu="x86-64-v4"))).program
+    for kernel in program.kernels:
+        if kernel.name.startswith("conv") and kernel.parameters[-1].dtype is DType.U8:
+            lanes = [
+                max(one.value.lanes, one.index.lanes)
+                for one in statements(kernel.body)
+                if isinstance(one, Store) and one.buffer.dtype is DType.U8
+            ]
+            assert not lanes or max(lanes) == 64 or "pad" in kernel.name, kernel.name

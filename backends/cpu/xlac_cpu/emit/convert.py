@@ -71,7 +71,10 @@ def _saturated(w: LlvmWriter, value: str, source: DType, target: DType, lanes: i
         whole = vector("i32", lanes)
         if rounds:
             name = f"llvm.lrint.{suffix('i32', lanes)}.{suffix(scalar, lanes)}"
-            return w.op(f"trunc {whole} {w.intrinsic(name, whole, (kind, held))} to {narrow}")
+            result = w.op(f"trunc {whole} {w.intrinsic(name, whole, (kind, held))} to {narrow}")
+            if target.bits == 8:
+                w.rounded_bytes[result] = value, target
+            return result
         return w.op(f"trunc {whole} {w.op(f'fptosi {kind} {held} to {whole}')} to {narrow}")
     integer = w.op(f"fpto{'s' if target.is_signed else 'u'}i {kind} {held} to {narrow}")
     if below == top - 1:

@@ -10,6 +10,8 @@ from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
 
+WHOLE, PART = 64, 16  # the bytes and the floats of a register of AVX-512
+CURRENT = 4  # the rounding of its conversions: nearest, ties to even
 Combine = Callable[[tuple[str, ...], int], str]  # two vectors, and how many lanes they have
 
 
@@ -162,3 +164,41 @@ def _permuted(w: LlvmWriter, table: str, index: str, lanes: int) -> str:
     if lanes == 1:
         return w.op(f"extractelement {floats} {result}, i64 0")
     return result if lanes == full else picked(w, floats, result, range(lanes))
+
+
+def packed_bytes(w: LlvmWriter, value: str, target: DType) -> str:
+    """64 floats, rounded and saturated to bytes; NaN is 0. AVX-512 narrows two vectors to one with
+    saturation, in fewer instructions than limits and a truncation of each vector take.
+
+    A conversion gives the least integer for what is too large, for which there is a limit before
+    it, as for what is too small and for NaN, which saturate to the least byte.
+    """
+    kind, flags = register(DType.F32, WHOLE), vector("i1", WHOLE)
+    whole, short = vector("i32", PART), vector("i16", 2 * PART)
+
+    def limit(number_: float) -> str:
+        return constant(number(number_, DType.F32), register(DType.F32), WHOLE)
+
+    top = limit(127.0 if target.is_signed else 255.0)
+    over = w.op(f"fcmp ogt {kind} {value}, {top}")
+    held = w.op(f"select {flags} {over}, {kind} {top}, {kind} {value}")
+    if target.is_signed:
+        real = w.op(f"fcmp ord {kind} {value}, {value}")
+        held = w.op(f"select {flags} {real}, {kind} {held}, {kind} {limit(0.0)}")
+    parts = []
+    for first in range(0, WHOLE, PART):
+        part = picked(w, kind, held, range(first, first + PART))
+        given = (register(DType.F32, PART), part), (whole, "zeroinitializer")
+        last = ("i16", "-1"), ("i32", str(CURRENT))
+        parts.append(w.intrinsic("llvm.x86.avx512.mask.cvtps2dq.512", whole, *given, *last))
+    pairs = [
+        w.intrinsic("llvm.x86.avx512.packssdw.512", short, (whole, a), (whole, b))
+        for a, b in (parts[:2], parts[2:])
+    ]
+    name = f"llvm.x86.avx512.pack{'ss' if target.is_signed else 'us'}wb.512"
+    narrow = vector("i8", WHOLE)
+    bytes_ = w.intrinsic(name, narrow, *((short, pair) for pair in pairs))
+    # each quarter of the register has four bytes of each part
+    words = w.op(f"bitcast {narrow} {bytes_} to {whole}")
+    turned = picked(w, whole, words, [4 * k + j for j in range(4) for k in range(4)])
+    return w.op(f"bitcast {whole} {turned} to {narrow}")

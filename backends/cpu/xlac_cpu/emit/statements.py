@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from xlac_cpu.emit import access
 from xlac_cpu.emit.expressions import LlvmExpressions
+from xlac_cpu.emit.lanes import WHOLE, packed_bytes
 from xlac_cpu.emit.spelling import is_literal, memory, register
 from xlac_cpu.emit.stopping import function
 from xlac_cpu.emit.style import Style
@@ -280,6 +281,8 @@ class KernelWriter(LlvmExpressions):
         """Writes a store: plain, masked, streaming or atomic."""
         dtype, lanes = stmt.buffer.dtype, max(stmt.value.lanes, stmt.index.lanes)
         value = self.value(stmt.value)
+        if lanes == WHOLE and self.w.ternary and value in self.w.rounded_bytes:
+            value = packed_bytes(self.w, *self.w.rounded_bytes[value])
         mask = None if stmt.mask is None else self.value(stmt.mask)
         place = self.place(stmt.buffer, stmt.index, lanes, stmt.align)
         if stmt.atomic is not None:

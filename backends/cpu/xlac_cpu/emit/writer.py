@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from xlac_cpu.emit.spelling import is_literal
+from xlac_sdk.dtypes import DType
 
 NOTHING: Mapping[str, str] = {}
 NARROW = 1 << 31  # the signed range of 32 bits
@@ -39,6 +40,7 @@ class LlvmWriter:
         # the values that were rounded so far
         self.nearest = nearest
         self.rounded: dict[str, str] = {}
+        self.rounded_bytes: dict[str, tuple[str, DType]] = {}  # of bytes: what was rounded to them
         self._count = 0
         self._known: dict[str, str] = {}
         self._called: set[str] = set()  # functions that were declared

@@ -13,7 +13,7 @@ from xlac.codegen.cpu.gemm.cache_blocking import cut
 from xlac.codegen.cpu.gemm.rank1_update import Rank1Update
 from xlac.codegen.schedules.gemm import GemmSchedule
 from xlac_sdk.kernel_ir import build
-from xlac_sdk.kernel_ir.kernel import Buffer, Expr, Space
+from xlac_sdk.kernel_ir.kernel import Buffer, Expr, Shuffle, Space
 
 
 class TileStore:
@@ -61,14 +61,9 @@ class TileStore:
         if not long and scalars == 0:
             for (i, j), totals in zip(rows, sums, strict=True):
                 at_rows = (build.add(start[0], i), build.add(start[1], j))
-                for v, total in enumerate(totals):
-                    self._store(
-                        outer,
-                        at_rows,
-                        build.add(column, v * lanes),
-                        total,
-                        partial != 0 and v == vectors - 1,
-                    )
+                for v, count, masked in self._spans(vectors, partial != 0):
+                    total = joined(totals[v : v + count])
+                    self._store(outer, at_rows, build.add(column, v * lanes), total, masked)
             return
         width = vectors * lanes
         kept = self.builder.local("s", self.c.accumulate, len(rows) * width)
@@ -98,15 +93,10 @@ class TileStore:
         with builder.loop("i", 0, size[0]) as i, builder.loop("j", 0, size[1]) as j:
             at_rows = (build.add(start[0], i), build.add(start[1], j))
             base = build.mul(build.add(build.mul(i, size[1]), j), vectors * lanes)
-            for v in range(vectors - (scalars != 0)):
-                value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, lanes))
-                self._store(
-                    outer,
-                    at_rows,
-                    build.add(column, v * lanes),
-                    value,
-                    partial != 0 and v == vectors - 1,
-                )
+            whole = vectors - (scalars != 0)
+            for v, count, masked in self._spans(whole, whole == vectors and partial != 0):
+                value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, count * lanes))
+                self._store(outer, at_rows, build.add(column, v * lanes), value, masked)
             if scalars != 0:
                 first = (vectors - 1) * lanes
                 with builder.loop("n", 0, scalars) as n:
@@ -117,6 +107,30 @@ class TileStore:
     def _store(
         self, outer: list[Expr], rows: tuple[Expr, Expr], column: Expr, value: Expr, partial: bool
     ) -> None:
-        at = self.c.place(outer, rows, build.ramp(column, 1, self.tile.lanes))
+        at = self.c.place(outer, rows, build.ramp(column, 1, value.lanes))
         with self.elements.masked(self.mask if partial else None):
             self.epilogue.store(self.elements, at, value)
+
+    def _spans(self, vectors: int, partial: bool) -> list[tuple[int, int, bool]]:
+        """The vectors of a row as (first, count, whether it is masked): as many at once as results
+        of one byte fill a register.
+        """
+        whole, most = vectors - partial, 1
+        if all(node.type.dtype.nbytes == 1 for node in self.epilogue.group.outputs):
+            most = max(1, self.target.vector_bytes // self.tile.lanes)
+        spans = []
+        first = 0
+        while first < whole:
+            count = min(most, 1 << ((whole - first).bit_length() - 1))
+            spans.append((first, count, False))
+            first += count
+        return [*spans, *[(whole, 1, True)] * partial]
+
+
+def joined(vectors: Sequence[Expr]) -> Expr:
+    """Vectors as one of all their lanes; their number is a power of two."""
+    if len(vectors) == 1:
+        return vectors[0]
+    half = len(vectors) // 2
+    pair = joined(vectors[:half]), joined(vectors[half:])
+    return Shuffle(pair, tuple(range(2 * pair[0].lanes)))
