@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cpu_programs import both, kernel_of, machine, same, samples
+from cpu_programs import both, kernel_of, machine, program_of, same, samples
 from processors import needs_processor
 
+from xlac_cpu import BACKEND
+from xlac_cpu.emit.loops import addresses
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.build import add, apply, cast, index, load, mul, ramp, select
 from xlac_sdk.kernel_ir.kernel import Const, If, LoopKind, Ramp, Shuffle, Store
@@ -256,3 +258,28 @@ def test_select_and_bool_lanes() -> None:
     ours, right = both(kernel, machine(), flag=samples(DType.BOOL, 64), x=samples(F32, 64))
     for name in outputs:
         assert same(ours[name], right[name]), name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_addresses_of_one_statement(seed: int) -> None:
+    """Their parts that a loop does not change are added before it, of some of them; neither
+    these nor the others are mistaken for each other.
+    """
+    rng = np.random.default_rng(seed)
+
+    def body(b, buffers):  # type: ignore[no-untyped-def]
+        with b.loop("i", 0, 3) as i, b.loop("j", 0, 4) as j, b.loop("k", 0, 5) as k:
+            parts = [i, j, apply(P.DIV, add(mul(i, 4), j), index(3)), k, mul(k, 3), add(j, k)]
+            total = load(buffers["x"], k)
+            for _ in range(12):
+                at = index(int(rng.integers(0, 9)))
+                for part in rng.choice(len(parts), 3, replace=False):
+                    at = add(at, mul(parts[part], int(rng.integers(1, 4))))
+                total = apply(P.ADD, mul(total, 3), load(buffers["x"], at))
+            b.store(buffers["y"], add(mul(add(mul(i, 4), j), 5), k), total)
+
+    kernel = kernel_of(body, {"x": (I64, 128)}, {"y": (I64, 60)})
+    text = BACKEND.emit(program_of(kernel), machine())["program.ll"]
+    assert 0 < text.count(" = freeze i64 ") <= addresses.HELD
+    ours, right = both(kernel, machine(), x=np.arange(128) ** 2 % 251)
+    assert same(ours["y"], right["y"])

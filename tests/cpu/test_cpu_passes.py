@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from allocated import KNOWN, allocated
 
+from xlac_cpu.emit.function import PRODUCTS
 from xlac_cpu.llvm import objects, passes
 from xlac_cpu.llvm.host import host
 from xlac_cpu.machine import Machine
@@ -89,3 +90,12 @@ def test_modules_are_freed_before_their_context_whatever_the_garbage_collector_d
         caught.value.__notes__ = [caught]  # type: ignore[attr-defined]  # a circle
         del caught
         gc.collect()
+
+
+@pytest.mark.parametrize("kind", ["", f'"{PRODUCTS}"'])
+def test_products_are_not_combined(kind: str) -> None:
+    text = f"define i32 @f(i32 %a) {kind} {{\n  %b = mul i32 %a, 8\n  ret i32 %b\n}}\n"
+    with objects.Modules() as modules:
+        module = modules.parsed(text)
+        passes.simplify(module, host())
+        assert ("mul" in str(module)) is bool(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlac_cpu.emit import access, arithmetic, byte_tables, convert, dot4
 from xlac_cpu.emit.access import Address
+from xlac_cpu.emit.loops import addresses
 from xlac_cpu.emit.spelling import (
     constant,
     function_name,
@@ -47,6 +48,7 @@ class LlvmExpressions(access.Combine):
         self.buffers: dict[Buffer, tuple[str, int]] = {}  # pointers, and their alignment
         # values of the current statement, by the expression's identity
         self.memo: dict[int, str] = {}
+        self.alive: list[Expr] = []  # expressions that only the memo knows
 
     def value(self, node: Expr) -> str:
         """The text of an expression's value; computed once per statement."""
@@ -253,6 +255,7 @@ class LlvmExpressions(access.Combine):
         match index:
             case Apply(primitive=P.ADD, operands=(rest, Const(value=value)), lanes=1):
                 index, constant_term = rest, int(value)
+        base, index = addresses.split(self, base, element, index)
         where = self.index(index)
         if is_literal(where):
             where, constant_term = "0", constant_term + int(where)

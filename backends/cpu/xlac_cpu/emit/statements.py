@@ -34,6 +34,7 @@ from xlac_sdk.kernel_ir.kernel import (
     Store,
     TensorMap,
     children,
+    statements,
 )
 from xlac_sdk.source import Diagnostic, LimitError, UnsupportedError
 
@@ -112,6 +113,7 @@ class KernelWriter(LlvmExpressions):
         self.names = dict(names)
         for stmt in body:
             self.memo.clear()
+            self.alive.clear()
             self.statement(stmt)
         self.names = names
 
@@ -139,10 +141,7 @@ class KernelWriter(LlvmExpressions):
                 cell = w.stack(f"[{max(1, buffer.size)} x {memory(buffer.dtype)}]", buffer.align)
                 self.buffers[buffer] = (cell, buffer.align)
             case Prefetch(buffer=buffer, index=index, write=write):
-                pointer = w.op(
-                    f"getelementptr {memory(buffer.dtype)}, ptr {self.buffers[buffer][0]}, i64 "
-                    f"{self.value(index)}"
-                )
+                pointer = self.pointer(buffer, index)
                 name = w.declare("void", "llvm.prefetch.p0", "ptr", "i32", "i32", "i32")
                 w.do(f"call void @{name}(ptr {pointer}, i32 {int(write)}, i32 2, i32 1)")
             case Instruction(code=HandWritten(symbol=symbol), operands=operands):
@@ -208,7 +207,9 @@ class KernelWriter(LlvmExpressions):
         """Writes the iterations of a loop from `start` to `stop`."""
         kind, order = register(stmt.counter.dtype), "s" if stmt.counter.dtype.is_signed else "u"
         carried = self.changed(stmt.body)
-        with self.w.loop(start, stop, stmt.step, kind, order, certain, between, carried) as counter:
+        single = not any(isinstance(inner, For) for inner in statements(stmt.body))
+        ends = (start, stop, stmt.step, kind, order, certain, between)
+        with self.w.loop(*ends, carried, single) as counter:
             self.names[stmt.counter.name] = counter
             self.w.current.pop(stmt.counter.name, None)
             self.statements(stmt.body)

@@ -16,6 +16,16 @@ NOTHING: Mapping[str, str] = {}
 NARROW = 1 << 31  # the signed range of 32 bits
 
 
+class Preheader:
+    """What is computed before a loop begins: the parts of addresses that do not change in it."""
+
+    def __init__(self, before: int, known: dict[str, str]) -> None:
+        self.before = before  # values with smaller numbers are computed before the loop
+        self.known, self.trail = known, list[str]()
+        self.lines: list[str] = []
+        self.held = 0  # offsets that are held in it
+
+
 class LlvmWriter:
     """The body of a function being written."""
 
@@ -36,6 +46,7 @@ class LlvmWriter:
         self.ternary = ternary
         self.narrow = narrow  # whether addresses have 32 bits: counters that fit are 32-bit
         self.current: dict[str, str] = {}  # values of mutable names
+        self.preheader: Preheader | None = None  # of the loop, if no loops are in it
         # whether one instruction converts floats to the nearest integers, and what was rounded to
         # the values that were rounded so far
         self.nearest = nearest
@@ -107,6 +118,23 @@ class LlvmWriter:
         given = ", ".join([f"{kind} {value}" for kind, value in operands])
         return self.op(f"call {flags}{result} @{name}({given})")
 
+    def is_before(self, value: str) -> bool:
+        """Whether a value is computed before the loop of the preheader begins."""
+        assert self.preheader is not None
+        if value[0] != "%" or value[1] in "nbe":  # a number, a size, the range of a strip
+            return True
+        return value[1] in "ti" and int(value[2:]) <= self.preheader.before
+
+    @contextmanager
+    def ahead(self) -> Iterator[Preheader]:
+        """What is written in the context stands in the preheader."""
+        here, lines, known, trail = self.preheader, self.lines, self._known, self._trail
+        assert here is not None
+        self.preheader, self.lines = None, here.lines
+        self._known, self._trail = here.known, here.trail
+        yield here
+        self.preheader, self.lines, self._known, self._trail = here, lines, known, trail
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """A scope whose values are not reused after it, since it may not dominate the code that
@@ -129,6 +157,7 @@ class LlvmWriter:
         certain: bool = False,
         between: Callable[[], None] | None = None,
         carried: Mapping[str, str] = NOTHING,
+        innermost: bool = False,
     ) -> Iterator[str]:
         """`for (i = start; i < stop; i += step)`, tested at the end; `certain`: known to run at
         least once.
@@ -141,7 +170,9 @@ class LlvmWriter:
             kind = "i32" if int(start) >= -NARROW and int(stop) + step < NARROW else kind
         head, latch, out = self.name("loop"), self.name("next"), self.name("done")
         back = self.name("again") if between else latch  # the block that branches back to the head
-        before = self.block
+        before, outer, slot = self.block, self.preheader, len(self.lines)
+        self.preheader = Preheader(self._count, dict(self._known)) if innermost else None
+        self.lines.append("")
         if certain:
             self.do(f"br label %{head}")
         else:
@@ -158,6 +189,9 @@ class LlvmWriter:
         merged = [self.current[name] for name in carried]
         with self.scope():
             yield counter if kind == whole else self.op(f"sext {kind} {counter} to {whole}")
+        if self.preheader is not None:
+            self.lines[slot] = "\n".join(self.preheader.lines)
+        self.preheader = outer
         turned = list(zip(starts, [self.current[name] for name in carried], strict=True))
         for k, (kind_of, here, (first, last)) in enumerate(
             zip(carried.values(), merged, turned, strict=True)
@@ -187,4 +221,5 @@ class LlvmWriter:
 
     def text(self, result: str = "void") -> str:
         """The function's body, ended by a return of `result`."""
-        return "\n".join(["entry:", *self.entry, *self.lines, f"  ret {result}", "}"])
+        lines = filter(None, self.lines)
+        return "\n".join(["entry:", *self.entry, *lines, f"  ret {result}", "}"])

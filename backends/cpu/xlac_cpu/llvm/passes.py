@@ -15,19 +15,25 @@ from functools import cache, lru_cache
 from itertools import count
 from typing import Any
 
+from xlac_cpu.emit.function import PRODUCTS
 from xlac_cpu.llvm.generator import code_generator
 from xlac_cpu.machine import Machine
 
-RUNS = 128  # modules that one builder of three passes serves
+RUNS = 128  # functions that one builder of two or three passes serves
 DEFAULT_RUNS = 16  # and one of LLVM's own pipelines, which call its callbacks often
 _runs, _default_runs = count(), count()
+_PRODUCTS = f'"{PRODUCTS}"'.encode()
 
 
 def simplify(module: Any, machine: Machine) -> None:
-    """Three passes: what is written with explicit vectors and unrolling needs no others, and this
-    takes a tenth of the time of -O3.
+    """Two or three passes over each function: what is written with explicit vectors and unrolling
+    needs no others, and this takes a tenth of the time of -O3.
     """
-    _simplification().run(module, _builder(machine, 2, False, next(_runs) // RUNS))
+    for function in module.functions:
+        if not function.is_declaration:
+            combined = machine.size or _PRODUCTS not in b"".join(function.attributes)
+            builder = _builder(machine, 2, False, next(_runs) // RUNS)
+            _simplification(bool(combined)).run(function, builder)
 
 
 def shrink(module: Any, machine: Machine) -> None:
@@ -56,12 +62,13 @@ def _builder(machine: Machine, level: int, loops: bool, _generation: int) -> Any
 
 
 @cache
-def _simplification() -> Any:
+def _simplification(combined: bool) -> Any:
     import llvmlite.binding as llvm
 
-    passes = llvm.create_new_module_pass_manager()
+    passes = llvm.create_new_function_pass_manager()
     passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
+    if combined:
+        passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     return passes
 

@@ -12,7 +12,7 @@ from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.cpu.conv.winograd import toom_cook
-from xlac.codegen.cpu.conv.winograd.input_transform import line, pixel
+from xlac.codegen.cpu.conv.winograd.input_transform import line, met, pixel
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -85,10 +85,9 @@ class DirectSum:
                 line(builder, build.sub(build.add(corner, k), low), size)
                 for corner, k, low, size in zip(at[1:], (i, j), t.low, t.x, strict=True)
             )
+            seen = (down[0], across[0], met(builder, down[1], across[1]))
             place = build.mul(build.add(build.mul(i, t.seen), j), t.channels)
             with builder.loop("c", 0, t.channels, lanes) as channel:
-                value = pixel(
-                    builder, source, self.x, build.add(base, channel), down, across, lanes
-                )
+                value = pixel(builder, source, self.x, build.add(base, channel), seen, lanes)
                 builder.store(kept, build.ramp(build.add(place, channel), 1, lanes), value)
         return kept

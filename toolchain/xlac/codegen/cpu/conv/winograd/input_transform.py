@@ -118,12 +118,17 @@ class TileTransform:
             ]
             for at, size in zip(first, map.size, strict=True)
         ]
+        across, down = enumerate(lines[1]), enumerate(lines[0])
+        places = {  # known before the loop, which LLVM would not move them out of
+            (i, j): (row[0], column[0], met(builder, row[1], column[1]))
+            for (j, column), (i, row) in product(across, down)
+        }
         self._begin()
         with builder.loop("c", 0, map.block, lanes) as channel:
             here = build.add(base, build.add(self.first, channel))
             pixels = {
-                (i, j): pixel(builder, self.source, self.x, here, down, across, lanes)
-                for (j, across), (i, down) in product(enumerate(lines[1]), enumerate(lines[0]))
+                at: pixel(builder, self.source, self.x, here, place, lanes)
+                for at, place in places.items()
             }
             self._note(pixels)
             columns = [self.to_points([pixels[i, j] for i in range(n)]) for j in range(n)]
@@ -174,16 +179,26 @@ class GuardedTransform(TileTransform):
 
 
 def line(builder: Builder, at: Expr, size: int) -> tuple[Expr, Expr | None]:
-    """The position of a row or column of pixels, clamped to x, and whether it was inside."""
-    valid = build.apply(
-        Primitive.AND,
-        build.apply(Primitive.LE, build.index(0), at),
-        build.apply(Primitive.LT, at, build.index(size)),
-    )
-    near = build.apply(
-        Primitive.MAX, build.index(0), build.apply(Primitive.MIN, at, build.index(size - 1))
-    )
-    return builder.let("p", near), builder.let("inside", valid)
+    """The position of a row or column of pixels, clamped to x, and whether it was inside; None if
+    its bounds say that it always is.
+    """
+    low, high = build.bounds(at)
+    near, inside = at, None
+    if high is None or high >= size:
+        near = build.apply(Primitive.MIN, at, build.index(size - 1))
+        inside = build.apply(Primitive.LT, at, build.index(size))
+    if low is None or low < 0:
+        near = build.apply(Primitive.MAX, build.index(0), near)
+        after = build.apply(Primitive.LE, build.index(0), at)
+        inside = after if inside is None else build.apply(Primitive.AND, after, inside)
+    return builder.let("p", near), None if inside is None else builder.let("inside", inside)
+
+
+def met(builder: Builder, down: Expr | None, across: Expr | None) -> Expr | None:
+    """Whether a pixel is in x, by its row and its column."""
+    if down is None or across is None:
+        return across if down is None else down
+    return builder.let("inside", build.apply(Primitive.AND, down, across))
 
 
 def pixel(
@@ -191,16 +206,13 @@ def pixel(
     source: Buffer,
     x: OperandView,
     base: Expr,
-    down: tuple[Expr, Expr | None],
-    across: tuple[Expr, Expr | None],
+    place: tuple[Expr, Expr, Expr | None],
     lanes: int,
 ) -> Expr:
-    """A vector of channels of one pixel, 0 outside x."""
-    at = build.add(
-        base, build.add(build.mul(down[0], x.strides[1]), build.mul(across[0], x.strides[2]))
-    )
+    """A vector of channels of the pixel at a row and column, 0 where it is not in x."""
+    row, column, inside = place
+    at = build.add(base, build.add(build.mul(row, x.strides[1]), build.mul(column, x.strides[2])))
     value = build.load(source, at, lanes)
-    if down[1] is not None and across[1] is not None:
-        valid = build.splat(build.apply(Primitive.AND, down[1], across[1]), lanes)
-        value = build.select(valid, value, Const(0.0, DType.F32, lanes))
+    if inside is not None:
+        value = build.select(build.splat(inside, lanes), value, Const(0.0, DType.F32, lanes))
     return builder.let("x", value)

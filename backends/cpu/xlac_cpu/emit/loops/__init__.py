@@ -1,0 +1,1 @@
+"""What is written differently because it stands in a loop."""
