@@ -218,3 +218,42 @@ def test_few_results_of_a_channel_become_one_of_repeated_channels(
     assert [groups_for(each, vectors) for each in (3, 8, 16)] == [16] * 3, "no copy that pays"
     assert groups_for(2, vectors, 4) == 16, "the copy would be larger than the sums are long"
     assert groups_for(2, Target("scalars")) == 16
+
+
+def test_views_of_weights_stop_no_transpose() -> None:
+    """As of positions that a model stores for pixels in sequence and adds to maps."""
+    a, positions = x(4, 6), weight("w", 6, 2, 2)
+    turned = build.reshape(build.transpose(positions, (0, 2, 1)), (6, 4))
+    total = build.exp(build.add(build.transpose(a, (1, 0)), turned))
+    g = MotionPass().run(graph(build.transpose(total, (1, 0))), Trace(), PassContext())
+    (added,) = (n for n in g.nodes() if n.op.mnemonic == "add")
+    assert a in added.inputs and next(iter(g.outputs.values())).op.mnemonic == "exp"
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_maps_of_several_resolutions_are_joined_channels_last(batch: int) -> None:
+    """A decoder: pixels in sequence as maps, interpolated to one size, joined, and convolved."""
+
+    def maps(name: str, size: int) -> Node:
+        pixels = x(batch, size * size, 4, name=name)
+        turned = build.reshape(build.transpose(pixels, (0, 2, 1)), (batch, 4, size, size))
+        for axis in (2, 3) if size < 6 else ():
+            low, high = (build.constant(np.arange(6) * size // 6 + n, DType.I64) for n in (0, 1))
+            turned = build.add(build.take(turned, low, axis), build.take(turned, high, axis))
+        return turned
+
+    joined = build.concat([maps("a", 3), maps("b", 6), maps("c", 2)], 1)
+    result = build.transpose(build.exp(conv(joined, weight("k", 5, 12, 3, 3))), (0, 2, 3, 1))
+    before = graph(result)
+    draw = np.random.default_rng(0)
+    weights = {"k": draw.normal(size=(5, 12, 3, 3)).astype(np.float32)}
+    after = optimize(
+        before, Target("t"), weights=(made := Weights(weights)), verify_each=True, is_kept=is_kept
+    )
+    assert not counts(after)["transpose"]
+    given = {
+        n: draw.normal(size=(batch, size * size, 4)).astype(np.float32)
+        for n, size in (("a", 3), ("b", 6), ("c", 2))
+    }
+    expected = interpret(before, given, weights)["y0"]
+    np.testing.assert_allclose(interpret(after, given, made)["y0"], expected, rtol=1e-4)

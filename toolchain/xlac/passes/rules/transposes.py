@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
+from xlac.ops.nodes import take
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.window import Window
 from xlac.ops.reduction.window_choice import SelectAndGather, SelectAndScatter
 from xlac.ops.scalar.arithmetic import Add, Exp, Mul
+from xlac.ops.tensor.extend import Concat
+from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
 from xlac.passes.rewrite.rule import Parameter, Site, rule
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
+from xlac.passes.rules.parts import concat
 from xlac.passes.rules.views import broadcast, five, groups, reshape, transpose
 
 
@@ -45,7 +51,14 @@ def sink_transpose(node: Node, site: Site) -> Node | None:
 
 
 def is_free(node: Node) -> bool:
-    """Whether transposing a value is free at run time: a broadcast, a constant or a weight."""
+    """Whether transposing a value is free at run time: a broadcast, a constant, or a weight, also
+    through views that are not folded into it yet.
+    """
+    weight = node
+    while isinstance(weight.op, Reshape | Transpose):
+        (weight,) = weight.inputs
+    if isinstance(weight.op, Param):
+        node = weight
     if isinstance(node.op, Param):
         return node.op.kind == "weight"
     return isinstance(node.op, Broadcast | Const)
@@ -67,14 +80,33 @@ def cancel_across_reshape(node: Node, site: Site) -> Node | None:
     """
     assert isinstance(node.op, Transpose)
     (between,) = node.inputs
-    if not isinstance(between.op, Reshape) or not isinstance(between.inputs[0].op, Transpose):
+    return _undone(between, node.op.perm, site) if isinstance(between.op, Reshape) else None
+
+
+def _undone(x: Node, perm: Sequence[int], site: Site) -> Node | None:
+    """A value transposed by `perm`, where that puts all axes but units back: a reshape of what had
+    been transposed.
+    """
+    if (found := _as_transpose(x, site)) is None:
         return None
-    order = _order_before(between.inputs[0], between.shape)
-    if order is None:
+    source, before = found
+    moved = [before[axis] for axis in perm if x.shape[axis] != 1]
+    shape = tuple(x.shape[axis] for axis in perm)
+    return site.make(Reshape(shape), source) if moved == sorted(moved) else None
+
+
+def _as_transpose(x: Node, site: Site) -> tuple[Node, tuple[int, ...]] | None:
+    """A value and a permutation of its axes that give x: a transpose, or a reshape of one. None for
+    others.
+    """
+    if isinstance(x.op, Transpose):
+        return x.inputs[0], x.op.perm
+    if not isinstance(x.op, Reshape) or not isinstance(x.inputs[0].op, Transpose):
         return None
-    moved = [order.index(axis) for axis in node.op.perm if between.shape[axis] != 1]
-    (source,) = between.inputs[0].inputs
-    return site.make(Reshape(node.shape), source) if moved == sorted(moved) else None
+    if (order := _order_before(x.inputs[0], x.shape)) is None:
+        return None
+    source = site.make(Reshape(tuple(x.shape[axis] for axis in order)), x.inputs[0].inputs[0])
+    return source, tuple(order.index(axis) for axis in range(x.type.rank))
 
 
 def _order_before(x: Node, shape: Shape) -> list[int] | None:
@@ -124,6 +156,70 @@ def sink_transpose_window(node: Node, site: Site) -> Node | None:
     return site.make(x.op, site.make(op, x.inputs[0]))
 
 
+@rule(
+    Gather,
+    examples=[
+        lambda p: take(transpose(p(2, 3, 4), 0, 2, 1), _rows(2, 0, 1), 1),
+        lambda p: take(transpose(p(3, 4, 5), 2, 0, 1), _rows(2, 9), 1),
+        lambda p: take(transpose(p(2, 3, 4), 2, 1, 0), reshape(_rows(0, 3, 1, 1), 2, 2), 0),
+        lambda p: take(reshape(transpose(p(6, 4), 1, 0), 4, 2, 3), _rows(2, 0, 1), 2),
+    ],
+)
+def sink_transpose_take(node: Node, site: Site) -> Node | None:
+    """Slices of a transpose along one axis, as those that interpolation weighs, become a transpose
+    of slices, also through a reshape. Those of weights stay, being computed at compile time.
+    """
+    assert isinstance(node.op, Gather)
+    x, indices = node.inputs
+    if len(node.op.start_index_map) != 1 or is_free(x):
+        return None
+    (axis,), many = node.op.start_index_map, indices.type.rank
+    if node.op != take(x, indices, axis).op or (found := _as_transpose(x, site)) is None:
+        return None
+    source, perm = found
+    along = perm[axis]
+    order: list[int] = []
+    for number, old in enumerate(perm):
+        if number == axis:
+            order += range(along, along + many)
+        else:
+            order.append(old if old < along else old + many - 1)
+    return site.make(
+        Transpose(tuple(order)), site.make(take(source, indices, along).op, source, indices)
+    )
+
+
+@rule(
+    Concat,
+    examples=[
+        lambda p: concat(1, transpose(p(1, 4, 3), 0, 2, 1), transpose(p(4, 1, 2), 1, 2, 0)),
+        lambda p: concat(
+            2, transpose(p(5, 6, 4), 2, 0, 1), reshape(transpose(p(10, 4), 1, 0), 4, 5, 2)
+        ),
+    ],
+)
+def sink_transpose_concat(node: Node, site: Site) -> Node | None:
+    """A concatenation of values that one transpose puts back becomes a transpose of one: the maps
+    of several resolutions, as decoders join them.
+    """
+    assert isinstance(node.op, Concat)
+    first = next((i for i in node.inputs if isinstance(i.op, Transpose)), None)
+    if first is None:
+        return None
+    assert isinstance(first.op, Transpose)
+    inverse = Transpose(tuple(np.argsort(first.op.perm).tolist()))
+    before: list[Node] = []
+    for i in node.inputs:
+        if (back := _undone(i, inverse.perm, site)) is None:
+            return None
+        before.append(back)
+    return site.make(first.op, site.make(Concat(first.op.perm[node.op.axis]), *before))
+
+
+def _rows(*numbers: int) -> Node:
+    return Node.of(Const(np.array(numbers, np.int32)))
+
+
 def _chosen(p: Parameter, combine: str, op: type[SelectAndGather | SelectAndScatter]) -> Node:
     ones, zeros = (1, 1, 1), (0, 0, 0)
     choice = op(combine, (2, 3, 1), (2, 1, 1), (1, 0, 0), zeros, ones)
@@ -155,4 +251,11 @@ def sink_transpose_choice(node: Node, site: Site) -> Node | None:
     return site.make(x.op, site.make(op, *(site.make(Transpose(inverse), i) for i in node.inputs)))
 
 
-TRANSPOSES = (sink_transpose, cancel_across_reshape, sink_transpose_window, sink_transpose_choice)
+TRANSPOSES = (
+    sink_transpose,
+    cancel_across_reshape,
+    sink_transpose_window,
+    sink_transpose_take,
+    sink_transpose_concat,
+    sink_transpose_choice,
+)
