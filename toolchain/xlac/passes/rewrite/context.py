@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xlac.ir.graph import Node
 from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.weights import Weights
 from xlac_sdk.target import Target
 
+if TYPE_CHECKING:
+    from xlac.passes.rewrite.rule import Rule
+
 IsKept = Callable[[Node, Target], bool]
+SettledNodes = dict[int, "tuple[Sequence[Rule], set[Node]]"]
+"""By the identity of a table of rules: the table, and nodes to which none of its rules applies,
+whoever reads their operands.
+"""
 
 
 def claimed(node: Node, target: Target) -> bool:
@@ -26,7 +34,7 @@ class PassContext:
     reassociate, use identities of real numbers, and omit rounding to half precision). `is_kept`
     decides which composites are not expanded: those that the target claims, and those that a
     lowering takes whole (`codegen/claims.py`). `choices` decides about rewrites that may be left
-    out.
+    out. `settled` is what `rewriter.rewrite` remembers from one pass to the next.
     """
 
     target: Target = field(default_factory=lambda: Target("generic"))
@@ -34,6 +42,7 @@ class PassContext:
     precision: str = "default"
     is_kept: IsKept = claimed
     choices: RewriteChoices = field(default_factory=RewriteChoices)
+    settled: SettledNodes = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def fast(self) -> bool:

@@ -33,8 +33,19 @@ def index(rules: Iterable[Rule], context: PassContext) -> Index:
 class Rewriter:
     """One walk over a graph; also the `Site` of the rules that it tries."""
 
-    def __init__(self, rules: Index, trace: Trace, context: PassContext, limit: int = MOST) -> None:
+    def __init__(
+        self,
+        rules: Index,
+        trace: Trace,
+        context: PassContext,
+        limit: int = MOST,
+        settled: set[Node] | None = None,
+    ) -> None:
+        """`settled` has nodes to which no rule applies; those of this walk are added."""
         self.rules, self.trace, self.context, self.limit = rules, trace, context, limit
+        self.settled: set[Node] = set() if settled is None else settled
+        # whether a rule, tried again on the same node, could have another result
+        self.varies = False
         self.readers: dict[Node, int] = {}
         # nodes that were reached through a node with several readers
         self.shared: set[Node] = set()
@@ -53,7 +64,13 @@ class Rewriter:
             self.origin, self.spent = node.origin, 0
             with suppress(TypeError):  # an attribute that cannot be hashed
                 self.visited.add((node.op, node.inputs))
+            if node in self.settled:
+                self._look_through(node)
+                return node
+            self.varies = False
             result = self.settle(node)
+            if not self.varies:
+                self.settled.add(result)
             if result is not old:
                 self.readers[result] = self.readers[old] + self.readers.get(result, 0)
             return result
@@ -65,28 +82,35 @@ class Rewriter:
         try:
             known = self.interned.get((op, inputs))
         except TypeError:  # an attribute that cannot be hashed
-            return self.settle(Node.of(op, *inputs, origin=self.origin))
+            return self._made(Node.of(op, *inputs, origin=self.origin))
         if known is None:
-            known = self.interned[op, inputs] = self.settle(
-                Node.of(op, *inputs, origin=self.origin)
-            )
+            known = self.interned[op, inputs] = self._made(Node.of(op, *inputs, origin=self.origin))
+        self.varies = True
         return known
 
     def with_inputs(self, node: Node, *inputs: Node) -> Node:
         """A node on other inputs, simplified, with the origin that it had."""
         here, self.origin = self.origin, node.origin
         try:
-            return self.settle(Node.of(node.op, *inputs, origin=node.origin))
+            return self._made(Node.of(node.op, *inputs, origin=node.origin))
         finally:
             self.origin = here
 
+    def _made(self, node: Node) -> Node:
+        """What a rule made, simplified; other rules may have decided about it by who reads what."""
+        result = self.settle(node)
+        self.varies = True
+        return result
+
     def has(self, op: Op, *inputs: Node) -> bool:
         """Whether a rule made this node, or the graph had it, before the one being rewritten."""
+        self.varies = True
         return (op, inputs) in self.interned or (op, inputs) in self.visited
 
     def single(self, node: Node) -> bool:
         """Whether at most one node reads a value."""
         only_reader = self._single(node)
+        self.varies = True
         if not only_reader:
             self.refused.add(node)
         return only_reader
@@ -105,30 +129,36 @@ class Rewriter:
         return any(left.get(node, 2) <= 1 and node not in shared for node in self.refused)
 
     def settle(self, node: Node) -> Node:
-        """The node rewritten until no rule applies.
-
-        A rule may look through an input to that one's inputs. If the input has other readers it
-        remains, so its own inputs then have one more reader than was counted.
-        """
-        for i in node.inputs:
-            if not self._single(i):
-                self.shared.update(i.inputs)
+        """The node rewritten until no rule applies."""
+        self._look_through(node)
         if self.depth >= DEPTH or self.spent >= self.limit:
-            self.trace.gave_up = True
+            self.trace.gave_up = self.varies = True
             return node
         self.depth += 1
         try:
             for rule in self.rules.get(type(node.op), ()):
                 better = rule.rewrite(node, self)
-                if better is not None and better is not node and self.trace.permits(rule, node):
+                if better is None or better is node:
+                    continue
+                if self.trace.permits(rule, node):
                     self.spent += 1
                     assert better.types == node.types, (
                         f"{rule.name} turns {node.types} into {better.types}"
                     )
+                    self.varies = False  # what was tried before is replaced
                     return self.settle(better)
+                self.varies = True
             return node
         finally:
             self.depth -= 1
+
+    def _look_through(self, node: Node) -> None:
+        """A rule may look through an input to that one's inputs. If the input has other readers it
+        remains, so its own inputs then have one more reader than was counted.
+        """
+        for i in node.inputs:
+            if not self._single(i):
+                self.shared.update(i.inputs)
 
 
 def rebuild(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
@@ -160,19 +190,25 @@ def rewrite(
 ) -> Graph:
     """The graph with rules applied everywhere, in bodies too; the same object when none applies.
 
-    A node of the graph sets off no more than `limit` rewrites.
+    A node of the graph sets off no more than `limit` rewrites. Nodes to which no rule applied in
+    the last walk with these rules are not tried again, but for rules that ask who reads them.
     """
     known = index(rules, context)
+    _, settled = context.settled.get(id(rules), (rules, set()))
+    context.settled[id(rules)] = rules, settled
 
     def run(g: Graph) -> Graph:
         for _ in range(ROUNDS):
-            walk = Rewriter(known, trace, context, limit)
+            walk = Rewriter(known, trace, context, limit, settled)
             before, g = g, walk.run(g)
             if g is before or not walk.unfinished(g):
                 break
         return g
 
-    return everywhere(graph, run)
+    result = everywhere(graph, run)
+    if not result.nested:  # nodes that are gone are not kept in memory
+        settled.intersection_update(result.order)
+    return result
 
 
 def everywhere(graph: Graph, run: Callable[[Graph], Graph]) -> Graph:
