@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xlac.ir.graph import Node
+from xlac.ir.op import Array
 from xlac.passes.rewrite.choices import RewriteChoices
 from xlac.passes.weights import Weights
 from xlac_sdk.target import Target
@@ -34,7 +35,9 @@ class PassContext:
     reassociate, use identities of real numbers, and omit rounding to half precision). `is_kept`
     decides which composites are not expanded: those that the target claims, and those that a
     lowering takes whole (`codegen/claims.py`). `choices` decides about rewrites that may be left
-    out. `settled` is what `rewriter.rewrite` remembers from one pass to the next.
+    out. `settled` is what `rewriter.rewrite` remembers from one pass to the next, `numbers` and
+    `greatest` what `rules.requantize` does: small values that depend on constants and weights only,
+    and bounds for the magnitude of integers.
     """
 
     target: Target = field(default_factory=lambda: Target("generic"))
@@ -43,6 +46,8 @@ class PassContext:
     is_kept: IsKept = claimed
     choices: RewriteChoices = field(default_factory=RewriteChoices)
     settled: SettledNodes = field(default_factory=dict, compare=False, repr=False)
+    numbers: dict[Node, Array | None] = field(default_factory=dict, compare=False, repr=False)
+    greatest: dict[Node, int] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def fast(self) -> bool:

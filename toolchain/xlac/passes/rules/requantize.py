@@ -28,16 +28,27 @@ from xlac.passes.rules.views import integers
 from xlac_sdk.dtypes import DType
 
 SMALL = 1 << 20  # elements of scales that are examined
+FEW = 1 << 12  # elements of those that are kept
 HALF = int(np.finfo(np.float16).max)
 NEAR = 2.0**-20  # permitted relative difference between the scale of a bias and that of the sums
 
 
 def numbers(node: Node, site: Site) -> Array | None:
     """The value, without broadcasts, of a small node that depends on constants and weights only;
-    otherwise None.
+    otherwise None. Of a few elements it is computed once.
     """
     while isinstance(node.op, Broadcast):
         (node,) = node.inputs
+    known = site.context.numbers
+    if node not in known:
+        values = _evaluated(node, site)
+        if values is not None and values.size > FEW:
+            return values
+        known[node] = values
+    return known[node]
+
+
+def _evaluated(node: Node, site: Site) -> Array | None:
     if not isinstance(node.type.size, int) or node.type.size > SMALL:
         return None
     values: dict[Node, tuple[Array, ...]] = {}
@@ -77,8 +88,12 @@ def magnitude(node: Node, site: Site) -> int:
             return held
         case Cast() | Broadcast() | Reshape() | Transpose():
             return min(held, magnitude(node.inputs[0], site))
-    known = numbers(node, site)
-    return held if known is None else int(np.abs(known.astype(np.int64)).max(initial=0))
+    greatest = site.context.greatest
+    if node not in greatest:
+        known = numbers(node, site)
+        most = held if known is None else int(np.abs(known.astype(np.int64)).max(initial=0))
+        greatest[node] = most
+    return greatest[node]
 
 
 def scaled(node: Node, site: Site) -> tuple[Node, Node] | None:
