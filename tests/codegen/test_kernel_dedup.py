@@ -9,6 +9,7 @@ import pytest
 from contraction_harness import TARGETS, group
 from schedule_draws import x
 
+from xlac.codegen.core.lowered_group import PackedConstant
 from xlac.codegen.kernel_dedup import LoweringCache
 from xlac.codegen.schedules.digest import digest, structure
 from xlac.fusion.group import Group, Kind
@@ -59,3 +60,23 @@ def test_equal_bodies_share_kernels() -> None:
 )
 def test_bodies_that_differ_do_not(one: Group, other: Group) -> None:
     assert structure(one) != structure(other)
+
+
+def test_weights_are_packed_with_the_constants_of_their_own_group() -> None:
+    """Groups that compute weights from several constants share a kernel, and none of those."""
+    cache, size, draw = LoweringCache(TARGETS["avx2"]), 96, np.random.default_rng(1)
+    kernels, packed = [], []
+    for name in ("v", "w"):
+        scale = draw.uniform(0.5, 2, size).astype(np.float32)
+        of_rows = build.spread(build.constant(scale), (size, size), (0,))
+        weights = build.mul(x(name, size, size, kind="weight"), of_rows)
+        lowered = cache(group(Kind.DOT, build.dot(x("x", 64, size), weights, ((1,), (0,)))))
+        (launch,) = lowered.launches
+        (constant,) = (a for a in launch.arguments if isinstance(a, PackedConstant))
+        held = [np.ones((size, size), np.float32)]
+        held += [node.op.value for node in constant.sources if isinstance(node.op, Const)]
+        kernels.append(launch.kernel)
+        packed.append(constant.make(*held))
+        np.testing.assert_array_equal(np.unique(packed[-1][packed[-1] != 0]), np.unique(scale))
+    assert kernels[0] is kernels[1]
+    assert not np.array_equal(*packed)

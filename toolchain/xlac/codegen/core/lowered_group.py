@@ -44,6 +44,19 @@ class PackedConstant:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class FoldedOperand:
+    """How an operand is computed from constants when they are packed.
+
+    `compute` takes the elements of its main source, then those of `others`; `key` identifies the
+    computation. Neither holds elements, so that groups of equal structure may share it.
+    """
+
+    compute: Callable[..., Array]
+    key: str
+    others: tuple[Node, ...] = ()
+
+
 Value = Node | Scratch | PackedConstant
 
 

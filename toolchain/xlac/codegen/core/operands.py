@@ -11,7 +11,14 @@ import numpy as np
 
 from xlac.codegen.core.addressing import row_major
 from xlac.codegen.core.contraction.contraction import is_constant
-from xlac.codegen.core.lowered_group import KernelLaunch, LoweredGroup, LowerPart, Scratch, Value
+from xlac.codegen.core.lowered_group import (
+    FoldedOperand,
+    KernelLaunch,
+    LoweredGroup,
+    LowerPart,
+    Scratch,
+    Value,
+)
 from xlac.codegen.schedules.operands import OperandCopy
 from xlac.fusion import cost
 from xlac.fusion.cluster import is_pointwise
@@ -20,14 +27,15 @@ from xlac.ir.dims import Dim, Shape, volume, whole
 from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ops.scalar import convert
+from xlac.ops.structure import nodes_text
 from xlac.ops.tensor import leaf, view
 from xlac_sdk.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class OperandView:
-    """A strided view of a value. `compute` and `key` describe how a constant's elements are
-    computed from the value's.
+    """A strided view of a value. `folded` describes how a constant's elements are computed from the
+    value's.
 
     If it is `computed`, the value is a node of the group, whose elements are computed as they are
     read, by `computed` operations each.
@@ -36,8 +44,7 @@ class OperandView:
     value: Value
     strides: Shape
     offset: Dim = 0
-    compute: Callable[[Array], Array] | None = None
-    key: str = ""
+    folded: FoldedOperand | None = None
     computed: int = 0
 
 
@@ -106,8 +113,8 @@ def reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
 
 
 def folded(node: Node, group: Group) -> OperandView | None:
-    """An operand that nodes of the group compute from one constant, to be folded at
-    compile time.
+    """An operand that nodes of the group compute from constants, of which at most one is a weight,
+    to be folded at compile time.
     """
     if node not in group.members:
         return None
@@ -116,19 +123,20 @@ def folded(node: Node, group: Group) -> OperandView | None:
     if len(sources) > 1 or not all(is_constant(n) for n in chain.inputs) or not chain.inputs:
         return None
     source = sources[0] if sources else chain.inputs[0]
-    text = " ".join(str(n.op) for n in (*chain.inputs, *chain.nodes) if n is not source)
+    others = tuple(n for n in chain.inputs if n is not source)
+    number = {n: i for i, n in enumerate((source, *others, *chain.nodes))}
 
-    def compute(array: Array) -> Array:
-        known: dict[Node, Array] = {source: array}
-        for step in (*chain.inputs, *chain.nodes):
-            if step not in known:
-                with np.errstate(all="ignore"):
-                    result = step.op.evaluate(*(known[i] for i in step.inputs))
-                assert isinstance(result, np.ndarray)
-                known[step] = result
+    def compute(*arrays: Array) -> Array:
+        known: dict[Node, Array] = dict(zip((source, *others), arrays, strict=True))
+        for step in chain.nodes:
+            with np.errstate(all="ignore"):
+                result = step.op.evaluate(*(known[i] for i in step.inputs))
+            assert isinstance(result, np.ndarray)
+            known[step] = result
         return known[node]
 
-    return OperandView(source, row_major(node.shape), 0, compute, text)
+    key = "; ".join(nodes_text(chain.nodes, number))
+    return OperandView(source, row_major(node.shape), 0, FoldedOperand(compute, key, others))
 
 
 def part(group: Group, outputs: tuple[Node, ...], given: frozenset[Node]) -> Group:

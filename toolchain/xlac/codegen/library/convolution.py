@@ -201,23 +201,21 @@ def _kernel(node: Node, group: Group, op: Conv) -> OperandView | None:
     """A constant kernel repacked with the channels of each filter contiguous, as libraries prefer;
     others unchanged.
     """
-    folded = operands.folded(node, group)
-    if folded is None and not is_constant(node):
+    view = operands.folded(node, group)
+    if view is None and not is_constant(node):
         return operands.resolve(node, group)
-    source, compute, key = (
-        (folded.value, folded.compute, folded.key) if folded else (node, None, "")
-    )
+    source, folded = (view.value, view.folded) if view else (node, None)
     assert isinstance(source, Node)
     letters = "O" + op.spatial + "I"
     order = tuple(op.layout[1].index(letter) for letter in letters)
     shape = static(node.shape)
     steps = dict(zip(letters, row_major(tuple(shape[axis] for axis in order)), strict=True))
 
-    def make(array: Array) -> Array:
-        computed = compute(array) if compute else array.reshape(shape)
+    def make(array: Array, *others: Array) -> Array:
+        computed = folded.compute(array, *others) if folded else array.reshape(shape)
         return np.ascontiguousarray(computed.transpose(order)).reshape(-1)
 
-    packed = PackedConstant(
-        node.type.dtype, prod(shape), (source,), make, f"filters {order} of {shape} {key}"
-    )
+    name = f"filters {order} of {shape} {folded.key if folded else ''}"
+    sources = (source, *(folded.others if folded else ()))
+    packed = PackedConstant(node.type.dtype, prod(shape), sources, make, name)
     return OperandView(packed, tuple(steps[letter] for letter in op.layout[1]))

@@ -71,7 +71,8 @@ def repeat_channels(node: Node, site: Site) -> Node | None:
     each, lanes = results // channels, target.lanes(node.type.dtype)
     few = inputs == 1 < channels and 1 < each <= lanes // 4 and lanes % each == 0
     vectors = target.device == "cpu" and target.vector_bytes and not target.vectorizes
-    worth = results >= lanes and prod(taps) >= prod(op.strides)  # the copy of x takes time, too
+    # an element of the copy of x takes as long as one and a half vectors of a contraction
+    worth = results >= lanes and 2 * prod(taps) >= 3 * each * prod(op.strides)
     if not (few and vectors and worth and node.type.dtype.is_float):
         return None
     wide = site.make(Broadcast((*x.shape, each), tuple(range(x.type.rank))), x)

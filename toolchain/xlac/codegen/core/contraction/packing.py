@@ -27,8 +27,9 @@ from xlac.codegen.core.contraction.contraction import (
 )
 from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit
 from xlac.codegen.core.loop_nest import bounded
-from xlac.codegen.core.lowered_group import PackedConstant, Scratch
+from xlac.codegen.core.lowered_group import FoldedOperand, PackedConstant, Scratch
 from xlac.ir.dims import Dim, Shape, Sym, ceil_div, divisor, size_hint, static, volume
+from xlac.ir.graph import Node
 from xlac.ir.op import Array
 from xlac.ir.storage import on_a_line, stepped
 from xlac_sdk.dtypes import DType
@@ -198,15 +199,9 @@ def one_panel(c: Contraction, tile: RegisterTile, dtype: DType, steps: Dim) -> P
 
 
 def constant(
-    c: Contraction,
-    tile: RegisterTile,
-    dtype: DType,
-    before: Callable[[Array], Array] | None = None,
-    key: str = "",
+    c: Contraction, tile: RegisterTile, dtype: DType, folded: FoldedOperand | None = None
 ) -> Panels:
-    """Panels of a constant operand. `before` computes the operand from its source, and `key`
-    identifies that computation.
-    """
+    """Panels of a constant operand, which may be computed from its source."""
     own, outer, room = packed_layout(c, tile, dtype)
     source, lanes, width = c.right, tile.lanes, tile.width
     # weights have static shapes
@@ -217,10 +212,12 @@ def constant(
     shape = static((*(a.extent for a in own), *(a.extent for a in inner), extent))
     steps = static((*(a.right for a in own), *(a.right for a in inner), c.columns.right))
 
-    def make(array: Array) -> Array:
+    def make(array: Array, *others: Array) -> Array:
         if not size:
             return np.zeros(0, dtype.numpy)
-        seen = stepped(before(array) if before else array, shape, steps, offset, len(own))
+        seen = stepped(
+            folded.compute(array, *others) if folded else array, shape, steps, offset, len(own)
+        )
         seen = words(seen.reshape(shape), c.words) if c.word else seen
         around, within, full = shape[: len(own)], seen.shape[len(own) : -1], extent // width * width
         result = on_a_line(size, dtype.numpy).reshape(*around, size // prod(around))
@@ -237,8 +234,11 @@ def constant(
 
     assert not isinstance(source.value, PackedConstant | Scratch)
     kind = "words" if c.word else "panels"
-    name = f"{kind} of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps} {key}"
-    return packed_panels(c, PackedConstant(dtype, size, (source.value,), make, name), outer)
+    name = f"{kind} of {width}/{lanes} as {dtype} from {source.offset} {shape} {steps}"
+    sources: tuple[Node, ...] = (source.value,)
+    if folded:
+        name, sources = f"{name} {folded.key}", (*sources, *folded.others)
+    return packed_panels(c, PackedConstant(dtype, size, sources, make, name), outer)
 
 
 def is_packed_already(c: Contraction, tile: RegisterTile) -> bool:

@@ -61,7 +61,7 @@ class WindowSums:
         )
         tile = RegisterTile((1, 1), -(-channels // lanes), lanes)
         if right.constant:
-            return [], packing.constant(c, tile, dtype, self.kernel.compute, self.kernel.key)
+            return [], packing.constant(c, tile, dtype, self.kernel.folded)
         launches, panels = panel_kernel.running(
             self.group, self.target, f"{self.name}_pack", self.decisions, c, tile, accumulate
         )

@@ -19,6 +19,7 @@ from xlac.codegen.core.contraction.contraction import Axis, Contraction
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.contraction.tiling import RegisterTile
 from xlac.codegen.core.contraction.window_sums import WindowSums
+from xlac.codegen.core.lowered_group import FoldedOperand
 from xlac.ir.dims import static
 from xlac.ir.op import Array
 from xlac.ir.storage import stepped
@@ -69,15 +70,16 @@ def tap_words(taps: int) -> list[TapWord]:
 
 def panels(sums: WindowSums, lanes: int) -> Panels:
     """One panel of all channels, with a step for each word of weights of each row of taps."""
-    g, right, compute = sums.geometry, sums.right, sums.kernel.compute
+    g, right, folded = sums.geometry, sums.right, sums.kernel.folded
     taps, words = [sums.taps[s] for s in g.op.spatial], tap_words(sums.taps[g.op.spatial[-1]])
     channels, offset = static((g.result["C"], right.offset))
     shape = (*taps, channels)
     steps = static((*(g.kernel[s] for s in g.op.spatial), g.kernel["O"]))
 
-    def placed(array: Array) -> Array:
+    def placed(array: Array, *others: Array) -> Array:
         """The weights at all their places, and zeros beside them."""
-        seen = stepped(compute(array) if compute else array, shape, steps, offset, 0).reshape(shape)
+        whole = folded.compute(array, *others) if folded else array
+        seen = stepped(whole, shape, steps, offset, 0).reshape(shape)
         wide = np.zeros((*taps[:-1], len(words), BYTES, channels), seen.dtype)
         for number, word in enumerate(words):
             span = slice(word.shift, word.shift + word.count)
@@ -93,8 +95,9 @@ def panels(sums: WindowSums, lanes: int) -> Panels:
     at = replace(right, offset=0)
     c = Contraction((), ones, columns, inner, sums.left, at, DType.I32, lambda o, r, n: ())
     tile = RegisterTile((1, 1), -(-channels // lanes), lanes)
-    key = f"taps in words {shape} {steps} {offset} {sums.kernel.key}"
-    return packing.constant(byte_words.in_words(c), tile, DType.I32, placed, key)
+    key = f"taps in words {shape} {steps} {offset} {folded.key if folded else ''}"
+    words_of = FoldedOperand(placed, key, folded.others if folded else ())
+    return packing.constant(byte_words.in_words(c), tile, DType.I32, words_of)
 
 
 @dataclass(frozen=True, slots=True)

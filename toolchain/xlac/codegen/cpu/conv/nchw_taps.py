@@ -45,7 +45,7 @@ class PlaneTaps:
         )
         packs = right.constant and right.dtype is not DType.I8
         dtype = self.accumulate if packs else right.dtype
-        whole = packing.constant(c, RegisterTile((1, 1), 1, 1), dtype, kernel.compute, kernel.key)
+        whole = packing.constant(c, RegisterTile((1, 1), 1, 1), dtype, kernel.folded)
         self.weights = whole if right.constant else packing.direct(c)
         self.depth = c.depth
         (self.height,) = static((g.result[self.down] if self.down else 1,))

@@ -63,7 +63,7 @@ def check(schedule: AutovectorizedSchedule, c: Contraction, view: OperandView) -
         raise Misfit(("template",), "the number of its columns or products is not static")
     if schedule.right == "constant" and not c.right.constant:
         raise Misfit(("right",), "it is known only when the program runs")
-    if schedule.right == "direct" and (c.columns.right != 1 or view.compute is not None):
+    if schedule.right == "direct" and (c.columns.right != 1 or view.folded is not None):
         raise Misfit(("right",), "its columns are not contiguous")
     if schedule.width > max(1, c.columns.usual):
         raise Misfit(("width",), f"there are {c.columns.usual} columns")

@@ -49,7 +49,7 @@ def choose(
     if streamed_choice.pays(c, view, target.shipped):
         return streamed_choice.chosen(c, view, after, target)
     swap, read = _as_read(c, view, target)
-    if view.compute is None and inner_product_choice.pays(read, target):
+    if view.folded is None and inner_product_choice.pays(read, target):
         return inner_product_choice.chosen(read, swap, target)
     if autovectorized.pays(read, target):
         return autovectorized.chosen(read, swap)
@@ -136,7 +136,7 @@ def swaps(c: Contraction, view: OperandView) -> bool:
     return (
         c.columns.extent == 1
         and c.row_count == c.rows[1].extent != 1
-        and view.compute is None
+        and view.folded is None
         and len(c.inner) == 1
     )
 
@@ -153,7 +153,7 @@ def streams(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> bool
 def _readable(c: Contraction, tile: RegisterTile, view: OperandView, target: Target) -> bool:
     """Whether vectors of columns can be read in place."""
     whole = divisor(c.columns.extent) % tile.lanes == 0 or target.masked or tile.lanes == 1
-    return c.columns.right == 1 and whole and view.compute is None
+    return c.columns.right == 1 and whole and view.folded is None
 
 
 def _right(

@@ -71,7 +71,7 @@ def check(
     schedule: InnerProductSchedule, c: Contraction, view: OperandView, target: Target
 ) -> None:
     """Raises Misfit for a schedule that a contraction cannot have."""
-    if view.compute is not None or len(c.inner) != 1:
+    if view.folded is not None or len(c.inner) != 1:
         raise Misfit(("template",), "the right operand is computed, or summed along several axes")
     if c.inner[0].left != 1 or c.inner[0].right != 1:
         raise Misfit(("template",), "the operands are not contiguous along the sum")

@@ -66,7 +66,7 @@ def launches(
             panels = packing.direct(c)
             if schedule.right == "constant":
                 tile = autovectorized.tile(schedule)
-                panels = packing.constant(c, tile, c.right.dtype, right.compute, right.key)
+                panels = packing.constant(c, tile, c.right.dtype, right.folded)
                 c, panels = panels.merged(c)
             autovectorized.AutovectorizedGemm(elements, after, c, panels, schedule).write()
         case GemmSchedule():
@@ -121,7 +121,7 @@ def _panels(
             return packing.direct(c), []
         case "constant":
             tile, dtype = schedule.tile, schedule.dtype
-            return packing.constant(c, tile, dtype, view.compute, view.key), []
+            return packing.constant(c, tile, dtype, view.folded), []
         case "running":
             launch, panels = panel_kernel.running(
                 group, target, f"{name}_pack", decisions, c, schedule.tile, schedule.dtype

@@ -86,7 +86,7 @@ def streams(c: Contraction, view: OperandView, target: Target) -> Streams | None
         or c.borders
         or c.left.computed
         or c.right.computed
-        or view.compute is not None
+        or view.folded is not None
         or c.columns.right != 1
         or not target.vector_bytes
     ):

@@ -59,7 +59,7 @@ def launches(
     """The kernels of a contraction and its epilogue. `right` is the view that the right operand
     came from.
     """
-    if right.compute is not None:
+    if right.folded is not None:
         c = replace(c, right=_computed(group, c.right, right))
     p = matrix_product(c, after)
     fits = partial(check, p=p, target=target)
@@ -114,16 +114,15 @@ def _write(
 
 def _computed(group: Group, source: OperandSource, view: OperandView) -> OperandSource:
     """An operand that is computed from a constant at compile time."""
-    assert isinstance(source.value, Node) and view.compute is not None
-    compute = view.compute
+    assert isinstance(source.value, Node) and view.folded is not None
+    folded = view.folded
     (size,) = static((group.anchor.inputs[1].type.size,))
 
-    def make(array: Array) -> Array:
-        return (
-            np.ascontiguousarray(compute(array)).reshape(-1).astype(source.dtype.numpy, copy=False)
-        )
+    def make(*arrays: Array) -> Array:
+        result = np.ascontiguousarray(folded.compute(*arrays)).reshape(-1)
+        return result.astype(source.dtype.numpy, copy=False)
 
     constant = PackedConstant(
-        source.dtype, size, (source.value,), make, f"as {source.dtype} {view.key}"
+        source.dtype, size, (source.value, *folded.others), make, f"as {source.dtype} {folded.key}"
     )
     return OperandSource(constant, source.dtype, source.offset)

@@ -47,10 +47,7 @@ def packed(
 ) -> tuple[Panels, tuple[KernelLaunch, ...]]:
     """The panels, and the kernel that packs weights that are not known at compile time."""
     if given.right.constant:
-        packed_panels = packing.constant(
-            given, schedule.tile, DType.F32, kernel.compute, kernel.key
-        )
-        return packed_panels, ()
+        return packing.constant(given, schedule.tile, DType.F32, kernel.folded), ()
     # only the order of the weights matters here: contiguous taps are merged into one axis
     axes = merge([Axis(axis.extent, 0, axis.right) for axis in given.inner])
     launch, panels = panel_kernel.running(
