@@ -15,8 +15,12 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ir.interpret import interpret
 from xlac.ir.op import Array, Op
 from xlac.ir.types import Type
+from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
+from xlac.ops.reduction.order import Sort
+from xlac.ops.reduction.reduction import Reduce
+from xlac.ops.reduction.window import Window
 from xlac.ops.tensor.leaf import Const, Param
 from xlac.ops.tensor.view import Broadcast
 from xlac.passes.pipeline import RULES
@@ -242,3 +246,31 @@ def test_signed_zero_is_seen() -> None:
 def test_rules_have_different_names() -> None:
     names = [rule.name for rule in RULES]
     assert len(names) == len(set(names)), {n for n in names if names.count(n) > 1}
+
+
+def _first(a: Node, m: Node, b: Node, n: Node) -> list[Node]:
+    """The larger of two elements and its number."""
+    keeps = build.compare(a, "ge", b)
+    return [build.select(keeps, a, b), build.select(keeps, m, n)]
+
+
+def test_rules_leave_operations_with_several_results() -> None:
+    """Windows, reductions and sorts of several arrays: no rule fails or changes its types."""
+    f, i = Type(DType.F32), Type(DType.I32)
+    body = build.graph("first", [f, i, f, i], _first)
+    before = build.graph("before", [f, f, i, i], lambda a, b, *_: build.compare(a, "lt", b))
+    x, y = build.param("x", DType.F32, (5, 6)), build.param("y", DType.I32, (5, 6))
+    starts = build.constant(np.float32(-np.inf)), build.constant(np.int32(-1))
+    ones, none = (1, 1), (0, 0)
+    several = [
+        Node.of(Window("body", body, (2, 9), ones, none, (1, 8), ones, ones), x, y, *starts),
+        Node.of(Reduce((1,), "body", body), x, y, *starts),
+        Node.of(Sort(axis=1, body=before), x, y),
+    ]
+    for node in several:
+        assert len(node.results) == 2
+        tried = [rule for rule in RULES if isinstance(node.op, rule.heads)]
+        assert tried, f"no rule is tried on {node.op.mnemonic}"
+        for rule in tried:
+            after = rule.rewrite(node, Plain("fast"))
+            assert after is None or after.results == node.results, rule.name

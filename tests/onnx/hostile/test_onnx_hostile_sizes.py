@@ -164,7 +164,7 @@ def test_transforms_whose_matrix_is_too_large(tmp_path: Path) -> None:
 
 def test_memory_that_no_machine_has() -> None:
     """Each tensor of the file is small, and what pads a window's input is not."""
-    border = {"kernel_shape": [1 << 31] * 2, "pads": [1 << 30] * 4}
+    border = {"kernel_shape": [3, 3], "strides": [1 << 31] * 2, "pads": [1 << 31] * 4}
     proto = model(
         [node("MaxPool", ["x"], ["z"], **border)],
         [value("x", [1, 1, 5, 5])],
@@ -173,6 +173,18 @@ def test_memory_that_no_machine_has() -> None:
     )
     with pytest.raises(LimitError, match="XL4020"):
         xlac.compile(proto)
+
+
+def test_windows_far_beyond_their_input_see_what_there_is() -> None:
+    border = {"kernel_shape": [1 << 31] * 2, "pads": [1 << 30] * 4}
+    proto = model(
+        [node("MaxPool", ["x"], ["z"], **border)],
+        [value("x", [1, 1, 5, 5])],
+        [value("z", None)],
+        {},
+    )
+    x = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
+    np.testing.assert_array_equal(np.asarray(xlac.compile(proto)(x)), np.full((1, 1, 6, 6), 24.0))
 
 
 def test_counters_that_are_too_large_to_make_at_compile_time(tmp_path: Path) -> None:

@@ -100,9 +100,11 @@ def clip_window(node: Node, site: Site) -> Node | None:
     `ceil_mode` allows it, takes 49 of them.
     """
     assert isinstance(node.op, Window)
-    op, sizes = node.op, integers(node.inputs[0].shape)
-    counts = integers(node.shape)
-    if op.combine == "body" or sizes is None or counts is None or 0 in (*sizes, *counts):
+    op, x = node.op, node.inputs[0]
+    if op.combine == "body":
+        return None
+    sizes, counts = integers(x.shape), integers(node.shape)
+    if sizes is None or counts is None or 0 in (*sizes, *counts):
         return None
     window, low, high = list(op.window), list(op.low), list(op.high)
     for axis, (size, count) in enumerate(zip(sizes, counts, strict=True)):
@@ -119,7 +121,7 @@ def clip_window(node: Node, site: Site) -> Node | None:
     if tuple(window) == op.window:
         return None
     clipped = replace(op, window=tuple(window), low=tuple(low), high=tuple(high))
-    return site.make(clipped, node.inputs[0])
+    return site.make(clipped, x)
 
 
 def _at(value: int) -> Node:
