@@ -210,7 +210,7 @@ WORK := $(CURDIR)/bench/.work
 PEER_VENVS := $(CURDIR)/bench/.venvs
 SUITE := cd bench && SUITE_VENVS=$(PEER_VENVS) $(PEER_VENVS)/suite/bin/python -m
 
-bench-setup: $(VENV)/.installed ## the peers' environments and the rows' models and arrays; half an hour, mostly downloads; what is there is kept
+bench-setup: $(VENV)/.installed ## the peers' environments and the rows' models and arrays; ten minutes, mostly downloads; what is there is kept
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[onnx]"
 	$(BIN)/python -m compileall -q toolchain/xlac backend_sdk/xlac_sdk backends/cpu/xlac_cpu # as installing does for the peers
 	PYTHON=$(PYTHON) bench/peers/setup.sh $(PEER_VENVS) $(PEERS)
