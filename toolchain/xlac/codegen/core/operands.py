@@ -47,6 +47,20 @@ class OperandView:
     folded: FoldedOperand | None = None
     computed: int = 0
 
+    @property
+    def key(self) -> str:
+        """What identifies the computation of a constant's elements."""
+        return self.folded.key if self.folded else ""
+
+    @property
+    def others(self) -> tuple[Node, ...]:
+        """The constants from which elements are computed beside the value."""
+        return self.folded.others if self.folded else ()
+
+    def elements(self, array: Array, *others: Array) -> Array:
+        """A constant's elements, from those of the value and of `others`."""
+        return self.folded.compute(array, *others) if self.folded else array
+
 
 def resolve(node: Node, group: Group, *, prologue: bool = False) -> OperandView | None:
     """The view that a node of the group (or an input) is; None if its elements must be computed

@@ -204,18 +204,18 @@ def _kernel(node: Node, group: Group, op: Conv) -> OperandView | None:
     view = operands.folded(node, group)
     if view is None and not is_constant(node):
         return operands.resolve(node, group)
-    source, folded = (view.value, view.folded) if view else (node, None)
-    assert isinstance(source, Node)
+    given = view or OperandView(node, row_major(node.shape))
+    assert isinstance(given.value, Node)
     letters = "O" + op.spatial + "I"
     order = tuple(op.layout[1].index(letter) for letter in letters)
     shape = static(node.shape)
     steps = dict(zip(letters, row_major(tuple(shape[axis] for axis in order)), strict=True))
 
     def make(array: Array, *others: Array) -> Array:
-        computed = folded.compute(array, *others) if folded else array.reshape(shape)
+        computed = given.elements(array, *others).reshape(shape)
         return np.ascontiguousarray(computed.transpose(order)).reshape(-1)
 
-    name = f"filters {order} of {shape} {folded.key if folded else ''}"
-    sources = (source, *(folded.others if folded else ()))
+    name = f"filters {order} of {shape} {given.key}"
+    sources = (given.value, *given.others)
     packed = PackedConstant(node.type.dtype, prod(shape), sources, make, name)
     return OperandView(packed, tuple(steps[letter] for letter in op.layout[1]))

@@ -70,7 +70,7 @@ def tap_words(taps: int) -> list[TapWord]:
 
 def panels(sums: WindowSums, lanes: int) -> Panels:
     """One panel of all channels, with a step for each word of weights of each row of taps."""
-    g, right, folded = sums.geometry, sums.right, sums.kernel.folded
+    g, right, kernel = sums.geometry, sums.right, sums.kernel
     taps, words = [sums.taps[s] for s in g.op.spatial], tap_words(sums.taps[g.op.spatial[-1]])
     channels, offset = static((g.result["C"], right.offset))
     shape = (*taps, channels)
@@ -78,7 +78,7 @@ def panels(sums: WindowSums, lanes: int) -> Panels:
 
     def placed(array: Array, *others: Array) -> Array:
         """The weights at all their places, and zeros beside them."""
-        whole = folded.compute(array, *others) if folded else array
+        whole = kernel.elements(array, *others)
         seen = stepped(whole, shape, steps, offset, 0).reshape(shape)
         wide = np.zeros((*taps[:-1], len(words), BYTES, channels), seen.dtype)
         for number, word in enumerate(words):
@@ -95,8 +95,8 @@ def panels(sums: WindowSums, lanes: int) -> Panels:
     at = replace(right, offset=0)
     c = Contraction((), ones, columns, inner, sums.left, at, DType.I32, lambda o, r, n: ())
     tile = RegisterTile((1, 1), -(-channels // lanes), lanes)
-    key = f"taps in words {shape} {steps} {offset} {folded.key if folded else ''}"
-    words_of = FoldedOperand(placed, key, folded.others if folded else ())
+    key = f"taps in words {shape} {steps} {offset} {kernel.key}"
+    words_of = FoldedOperand(placed, key, kernel.others)
     return packing.constant(byte_words.in_words(c), tile, DType.I32, words_of)
 
 

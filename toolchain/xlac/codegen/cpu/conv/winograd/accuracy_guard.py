@@ -116,10 +116,8 @@ class Guard:
 def _limit(terms: int, kernel: OperandView) -> PackedConstant:
     assert isinstance(kernel.value, Node)
 
-    folded = kernel.folded
-
     def limit(array: Array, *others: Array) -> Array:
-        weights = folded.compute(array, *others) if folded else array
+        weights = kernel.elements(array, *others)
         # NaN if a weight is NaN
         most = np.maximum(weights.max(), -weights.min()).astype(np.float64)
         with np.errstate(divide="ignore"):
@@ -128,9 +126,8 @@ def _limit(terms: int, kernel: OperandView) -> PackedConstant:
             )
         return np.asarray([largest if np.isfinite(most) and largest >= 1 else NEVER], np.float32)
 
-    key = f"limit at points of {terms} {folded.key if folded else ''}"
-    sources = (kernel.value, *(folded.others if folded else ()))
-    return PackedConstant(DType.F32, 1, sources, limit, key)
+    key = f"limit at points of {terms} {kernel.key}"
+    return PackedConstant(DType.F32, 1, (kernel.value, *kernel.others), limit, key)
 
 
 def noted(builder: Builder, largest: Var, value: Expr, lanes: int) -> None:
