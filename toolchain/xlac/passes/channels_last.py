@@ -7,8 +7,6 @@ and meet their inverses.
 
 from __future__ import annotations
 
-import numpy as np
-
 from xlac.ir.graph import Graph, Node
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.scalar.arithmetic import Add, Exp
@@ -22,7 +20,7 @@ from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules import layouts
 from xlac.passes.rules.constants import POINTWISE, is_pointwise
 from xlac.passes.rules.repeats import REPEATS
-from xlac.passes.rules.transposes import is_free
+from xlac.passes.rules.transposes import is_free, sunk
 from xlac.passes.rules.views import transpose
 
 
@@ -74,12 +72,7 @@ def sink_transpose_of_conv(node: Node, site: Site) -> Node | None:
     )
     if likely is None:
         return None
-    assert isinstance(likely.op, Transpose)
-    inverse = Transpose(tuple(np.argsort(likely.op.perm).tolist()))
-    if not all(i.op == likely.op or is_free(i) or site.has(inverse, i) for i in node.inputs):
-        return None
-    inputs = [i.inputs[0] if i.op == likely.op else site.make(inverse, i) for i in node.inputs]
-    return site.make(likely.op, site.make(node.op, *inputs))
+    return sunk(node, likely, site, lambda i, inverse: is_free(i) or site.has(inverse, i))
 
 
 def is_of_conv(node: Node, most: int = 32) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -42,9 +42,18 @@ def sink_transpose(node: Node, site: Site) -> Node | None:
     likely = next((i for i in node.inputs if isinstance(i.op, Transpose)), None)
     if likely is None:
         return None
+    return sunk(node, likely, site, lambda i, inverse: is_free(i))
+
+
+def sunk(
+    node: Node, likely: Node, site: Site, costs_nothing: Callable[[Node, Transpose], bool]
+) -> Node | None:
+    """A pointwise operation below the transpose `likely`, one of its operands; None unless for each
+    operand that is not transposed so, the inverse `costs_nothing`.
+    """
     assert isinstance(likely.op, Transpose)
     inverse = Transpose(tuple(np.argsort(likely.op.perm).tolist()))
-    if not all(i.op == likely.op or is_free(i) for i in node.inputs):
+    if not all(i.op == likely.op or costs_nothing(i, inverse) for i in node.inputs):
         return None
     inputs = [i.inputs[0] if i.op == likely.op else site.make(inverse, i) for i in node.inputs]
     return site.make(likely.op, site.make(node.op, *inputs))
