@@ -73,19 +73,18 @@ def test_every_iteration_runs_once(
 
 
 def test_only_work_that_pays_is_split() -> None:
-    def chunks(**facts: int) -> int:
+    def chunks(program: float = 1e6, **facts: int) -> int:
         launch = next(s for s in parallel(**facts).steps if hasattr(s, "kernel"))
         loop = launch.kernel.parallel
         assert loop is not None
-        return division_of.split(launch, loop, 4).chunks
+        return division_of.split(launch, loop, 4, program).chunks
 
-    assert (
-        chunks(flops=200_000) == 16
-        and chunks(flops=1000) == 1
-        and chunks(grain=10**6) == 1
-        and chunks(grain=64) == 4
-    )
+    assert chunks(flops=200_000) == 16 and chunks(flops=1000) == 1
+    assert chunks(grain=10**6) == 1 and chunks(grain=64) == 4
     assert chunks(flops=10**9) == 256  # at most 64 a thread
+    assert chunks(program=20_000.0, flops=200_000) == 1  # not worth waking a thread for
+    assert chunks(count=30 * 16, grain=5) == 4  # the grain allows six, which are not equal
+    assert chunks(count=80 * 16, grain=5) == 16
     assert "fork" not in BACKEND.emit(parallel(flops=1000), machine(2))["program.ll"]
 
 

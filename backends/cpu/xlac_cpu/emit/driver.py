@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from xlac_cpu.duration import estimate
 from xlac_cpu.emit import exchange, layout, stamp
 from xlac_cpu.emit.launches import Launching
 from xlac_cpu.emit.spelling import memory
@@ -64,6 +65,7 @@ class ProgramWriter:
         """
         self.watch, self.name = Watch(stop_checks or StopChecks(program)), name
         self.program, self.symbols, self.threads = program, symbols, threads
+        self.nanoseconds = estimate(program.steps)
         self.legal = legal
         self.places, self.ahead = places or layout.places(program), places is not None
         self.declarations, self.style = declarations, style

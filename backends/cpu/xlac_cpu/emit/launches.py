@@ -68,7 +68,7 @@ class Launching(StopCheckWriter):
             w.do(f"call void @{symbol}({', '.join(given)})")
         elif is_open(step):
             self.values.names.update(zip((v.name for v in kernel.sizes), sizes, strict=True))
-            open_loop = open_split(loop, kernel, self.driver.threads)
+            open_loop = open_split(loop, kernel, self.driver.threads, self.driver.nanoseconds)
             start, stop, most, size, chunks = map(
                 self.value,
                 (open_loop.start, open_loop.stop, open_loop.most, open_loop.size, open_loop.chunks),
@@ -76,7 +76,7 @@ class Launching(StopCheckWriter):
             worth = w.op(f"icmp sge i64 {most}, 2")
             self.fork(symbol, given, start, stop, size, chunks, worth, stop_checks)
         else:
-            division = split(step, loop, self.driver.threads)
+            division = split(step, loop, self.driver.threads, self.driver.nanoseconds)
             if division.chunks > 1:
                 start, stop, size, chunks = map(
                     str, (division.start, division.stop, division.size, division.chunks)

@@ -15,6 +15,9 @@ from xlac_sdk.source import Diagnostic, UnsupportedError
 
 P = Primitive
 WORTH = 5_000  # nanoseconds of work below which a second thread does not pay
+# the same of a program: to wake a thread takes as long as several kernels, for which it is then
+# awake
+LONG = 25_000
 # chunks per thread, for short and for long work: more chunks balance the load
 LEAST, MOST = 4, 64
 
@@ -34,20 +37,20 @@ def is_open(launch: Launch) -> bool:
     return any(isinstance(size, Sym) for size in launch.sizes)
 
 
-def most_chunks(kernel: Kernel, threads: int) -> int:
+def most_chunks(kernel: Kernel, threads: int, program: float) -> int:
     """The approximate number of chunks of a launch, if its loop has as many iterations; 1 if a
-    second thread does not pay.
+    second thread does not pay, in a program of so many nanoseconds.
     """
     work = nanoseconds(kernel)
-    if threads < 2 or 0 < work < WORTH:
+    if threads < 2 or 0 < work < WORTH or 0 < program < LONG:
         return 1
     return threads * min(MOST, max(LEAST, int(work / WORTH / threads)))
 
 
-def split(launch: Launch, loop: For, threads: int) -> LaunchDivision:
+def split(launch: Launch, loop: For, threads: int, program: float) -> LaunchDivision:
     """The chunks of a parallel kernel with known sizes, one chunk if parallel execution does not
     pay. `loop` is the parallel loop of the function that was written for the kernel, which need
-    not be that of the kernel.
+    not be that of the kernel, and `program` the nanoseconds of all steps.
     """
     kernel = launch.kernel
     sizes = {
@@ -55,10 +58,16 @@ def split(launch: Launch, loop: For, threads: int) -> LaunchDivision:
     }
     start, stop = known(loop.start, sizes), known(loop.stop, sizes)
     trips = max(0, -(-(stop - start) // loop.step))
-    most = min(trips // max(1, loop.grain), most_chunks(kernel, threads))
+    most = min(trips // max(1, loop.grain), most_chunks(kernel, threads, program))
     if most < 2:
         return LaunchDivision(start, stop, max(1, stop - start), 1)
-    each = trips // most
+    most -= most % threads if most > threads else 0  # as many for each thread
+
+    def longest(each: int) -> int:
+        """Iterations of the thread that has the most chunks."""
+        return each * -(-trips // (each * threads))
+
+    each = min(-(-trips // most), trips // most, key=longest)
     return LaunchDivision(start, stop, each * loop.step, -(-trips // each))
 
 
@@ -107,7 +116,7 @@ class OpenSplit:
     chunks: Expr
 
 
-def open_split(loop: For, kernel: Kernel, threads: int) -> OpenSplit:
+def open_split(loop: For, kernel: Kernel, threads: int, program: float) -> OpenSplit:
     """The chunks of a parallel loop whose range depends on symbolic sizes."""
     turns = build.apply(P.MAX, build.sub(loop.stop, loop.start), build.index(0))
     trips = (
@@ -116,7 +125,7 @@ def open_split(loop: For, kernel: Kernel, threads: int) -> OpenSplit:
         else build.apply(P.DIV, build.add(turns, loop.step - 1), build.index(loop.step))
     )
     pieces = build.apply(P.DIV, trips, build.index(max(1, loop.grain)))
-    most = build.apply(P.MIN, pieces, build.index(most_chunks(kernel, threads)))
+    most = build.apply(P.MIN, pieces, build.index(most_chunks(kernel, threads, program)))
     each = build.apply(
         P.MAX, build.apply(P.DIV, trips, build.apply(P.MAX, most, build.index(1))), build.index(1)
     )

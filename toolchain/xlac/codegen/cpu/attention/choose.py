@@ -8,7 +8,7 @@ from xlac.codegen.core.attention_problem import AttentionProblem
 from xlac.codegen.core.contraction.tiling import RegisterTile, even_split
 from xlac.codegen.core.loop_nest import CHUNKS, check_threads
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.threads_pay import shared
 from xlac.codegen.schedules.attention import OnlineSoftmaxSchedule
 from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import bounds, ceil_div, size_hint, volume
@@ -82,18 +82,16 @@ def choose(h: AttentionProblem, target: Target) -> OnlineSoftmaxSchedule:
     wanted = -(-CHUNKS * target.threads // max(1, size_hint(volume(h.batch))))
     count = -(-rows // tile.rows[1])
     tiles = even_split(count, max(1, min(tall, count // wanted))).step
-    threads = _threads(h, tiles * tile.rows[1])
+    threads = _threads(h, tiles * tile.rows[1], target)
     vectors = at_once(target, tile.lanes)
     return OnlineSoftmaxSchedule(tile, tiles, keys, vectors, vector(wide, lanes), threads)
 
 
-def _threads(h: AttentionProblem, rows: int) -> Threads:
+def _threads(h: AttentionProblem, rows: int, target: Target) -> Threads:
     """The parallel loop over blocks of `rows` rows of all heads."""
     items = size_hint(volume((*h.batch, ceil_div(h.rows, rows))))
     flops = 2 * size_hint(volume(h.batch) * h.rows * h.length) * sum(h.widths)
-    parallel = items > 1 and flops >= 2 * PARALLEL_FLOPS
-    grain = max(1, PARALLEL_FLOPS * items // max(1, flops))
-    return Threads(int(parallel), min(grain, max(1, items // 2)))
+    return shared(items, flops, h.dtype.compute, target)
 
 
 def check(schedule: OnlineSoftmaxSchedule, h: AttentionProblem, target: Target) -> None:

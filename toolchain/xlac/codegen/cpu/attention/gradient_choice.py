@@ -8,9 +8,8 @@ from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.cpu.attention import choose as forward
 from xlac.codegen.cpu.attention.choose import VECTORS, at_once, vector
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.threads_pay import shared
 from xlac.codegen.schedules.attention import AttentionGradientSchedule
-from xlac.codegen.schedules.schedule import Threads
 from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.nn.attention import MaskedHeads
@@ -40,8 +39,6 @@ def choose(h: AttentionProblem, target: Target) -> AttentionGradientSchedule:
     tall = even_split(-(-rows // tile.rows[1]), max(1, ROWS // tile.rows[1])).step
     items = size_hint(volume(h.batch))
     flops = 10 * items * size_hint(h.rows * h.length) * max(h.widths)
-    parallel = int(items > 1 and flops >= 2 * PARALLEL_FLOPS)
-    grain = max(1, min(PARALLEL_FLOPS * items // max(1, flops), items // 2))
     return AttentionGradientSchedule(
         tile,
         tall,
@@ -49,7 +46,7 @@ def choose(h: AttentionProblem, target: Target) -> AttentionGradientSchedule:
         at_once(target, tile.lanes),
         vector(width, lanes),
         vector(wide, lanes),
-        Threads(parallel, grain),
+        shared(items, flops, dtype, target),
     )
 
 

@@ -8,7 +8,7 @@ from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.core.strip_mining import check_vectors
 from xlac.codegen.cpu.conv.nchw_taps import PlaneTaps
-from xlac.codegen.cpu.gemm.cache_blocking import shared
+from xlac.codegen.cpu.threads_pay import shared
 from xlac.codegen.schedules.conv import DepthwiseNchwSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.fusion.group import Group
@@ -28,7 +28,7 @@ def choose(taps: PlaneTaps) -> DepthwiseNchwSchedule:
     hold = taps.holds and size_hint(taps.depth) + TALL + FREE <= target.vector_registers
     flops = 2 * size_hint(volume((taps.depth, *g.result.values())))
     items = size_hint(volume(tuple(taps.bands(rows)[1])))
-    return DepthwiseNchwSchedule(rows, lanes, hold, shared(items, flops))
+    return DepthwiseNchwSchedule(rows, lanes, hold, shared(items, flops, taps.accumulate, target))
 
 
 def check(schedule: DepthwiseNchwSchedule, taps: PlaneTaps) -> None:

@@ -9,7 +9,7 @@ from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.cpu.conv import byte_taps
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.cache_blocking import shared
+from xlac.codegen.cpu.threads_pay import shared
 from xlac.codegen.schedules.conv import DepthwiseNhwcSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import size_hint, volume
@@ -33,7 +33,9 @@ def choose(taps: NhwcTaps) -> DepthwiseNhwcSchedule:
     items = size_hint(volume((*(g.result[s] for s in taps.letters), panels)))
     every = prod(taps.taps[s] for s in g.op.spatial) * size_hint(volume(tuple(g.result.values())))
     words = taps.able_words and byte_taps.pays(target)
-    return DepthwiseNhwcSchedule(pixels, vectors, lanes, shared(items, 2 * every), words)
+    return DepthwiseNhwcSchedule(
+        pixels, vectors, lanes, shared(items, 2 * every, taps.accumulate, target), words
+    )
 
 
 def _loaded(taps: NhwcTaps, vectors: int) -> int:

@@ -22,18 +22,18 @@ from xlac.codegen.core.contraction.tiling import (
 )
 from xlac.codegen.core.loop_nest import CHUNKS
 from xlac.codegen.core.summation import Blocks
+from xlac.codegen.cpu import threads_pay
 from xlac.codegen.schedules.gemm import CacheBlocking
 from xlac.codegen.schedules.schedule import Misfit, Threads
 from xlac.ir.dims import Dim, ceil_div, size_hint, upper_bound, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 
-PARALLEL_FLOPS = 1 << 19  # operations of a kernel above which parallel execution pays
 # pieces per thread of a parallel contraction: more balance the load, but each piece reads its panel
 # again
 PIECES = 16
 AXES: tuple[Literal["first", "second"], ...] = ("first", "second")  # of row tiles
-PIECE_FLOPS = 1 << 18  # the fewest operations of a piece
+PIECE_FLOPS = 1 << 18  # the fewest operations of a piece of a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def choose(c: Contraction, tile: RegisterTile, target: Target) -> CacheBlocking:
         near = target.hardware.l2_room // 16 // (tile.rows[1] * tile.width * c.accumulate.nbytes)
     block = even_split(count, max(1, min(near, count))).step
     parts = 1
-    if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
+    if target.threads > 1 and pays_threads(c, target):
         pieces = max(CHUNKS * target.threads, min(PIECES * target.threads, c.flops // PIECE_FLOPS))
         others = size_hint(volume(tuple(a.extent for a in c.outer)) * panels) * -(-count // block)
         parts = min(block, -(-pieces // max(1, others)))
@@ -166,21 +166,30 @@ def loops(c: Contraction, cut: Cut) -> list[Dim]:
     return [*(a.extent for a in c.outer), cut.blocks, cut.panels, cut.parts]
 
 
-def threads(c: Contraction, cut: Cut) -> Threads:
+def threads(c: Contraction, cut: Cut, target: Target) -> Threads:
     """How threads share the loops around tiles, fused into one."""
-    items = size_hint(volume(tuple(loops(c, cut))))
-    parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
-    each = max(1, c.flops // max(1, items))
-    return Threads(int(parallel), min(max(1, PIECE_FLOPS // each), max(1, items // 2)))
+    return shared(c, size_hint(volume(tuple(loops(c, cut)))), target)
 
 
-def shared(items: int, flops: int) -> Threads:
-    """How threads share one loop of `items` iterations with `flops` operations in total, whose data
-    is in caches.
+def shared(c: Contraction, items: int, target: Target) -> Threads:
+    """How threads share a loop of `items` iterations, which has all of a contraction."""
+    flops, nbytes = _work(c)
+    return threads_pay.shared(items, flops, c.accumulate, target, nbytes)
+
+
+def pays_threads(c: Contraction, target: Target) -> bool:
+    """Whether a contraction takes long enough for threads to share it."""
+    flops, nbytes = _work(c)
+    return threads_pay.pays(flops, c.accumulate, target, nbytes)
+
+
+def _work(c: Contraction) -> tuple[int, int]:
+    """The operations, of which one instruction does those of all bytes of a word, and the bytes of
+    the right operand.
     """
-    parallel = items > 1 and flops >= PARALLEL_FLOPS
-    grain = max(1, PARALLEL_FLOPS // 4 * items // max(1, flops))
-    return Threads(int(parallel), min(grain, max(1, items // CHUNKS)))
+    axes = (*c.outer, c.columns, *c.inner)
+    right = prod(axis.usual for axis in axes if axis.right != 0) * c.right.dtype.nbytes
+    return (c.flops // BYTES, right * BYTES * c.words) if c.word else (c.flops, right)
 
 
 def _rows(

@@ -123,7 +123,7 @@ def gemm(
         (1, 1) if target.size else (4, 2),
         True,
         "fewer" if register_tile.apart(target) else "right",
-        cache_blocking.threads(axes, cut),
+        cache_blocking.threads(axes, cut, target),
         packed and right != "panel" and prefetch.pays(axes, dtype, target),
         turned,
         after.weight > LONG_EPILOGUE or (turned and register_transpose.reads_rows(after, c, tile)),

@@ -10,9 +10,9 @@ from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.strip_mining import UNROLLED
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
+from xlac.codegen.cpu.gemm.cache_blocking import shared
 from xlac.codegen.schedules.gemm import InnerProductSchedule
-from xlac.codegen.schedules.schedule import Misfit, Threads
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
@@ -60,10 +60,7 @@ def chosen(c: Contraction, swap: bool, target: Target) -> InnerProductSchedule:
     lanes = target.lanes(c.accumulate)
     unroll = 2 if c.inner[0].usual >= 4 * lanes else 1
     turns = volume(tuple(_loops(c, down.step, across.step)))
-    items = size_hint(turns)
-    parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
-    each = max(1, c.flops // max(1, items))
-    threads = Threads(int(parallel), min(max(1, PARALLEL_FLOPS // each), max(1, items // 2)))
+    threads = shared(c, size_hint(turns), target)
     return InnerProductSchedule(swap, lanes, down.step, across.step, unroll, threads)
 
 

@@ -22,10 +22,10 @@ from xlac.codegen.core.loop_nest import check_threads
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.core.run_copy import row_length
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS, PIECE_FLOPS
+from xlac.codegen.cpu.gemm.cache_blocking import pays_threads, shared
 from xlac.codegen.cpu.gemm.register_transpose import dense
 from xlac.codegen.schedules.gemm import StreamedGemmSchedule
-from xlac.codegen.schedules.schedule import Misfit, Threads
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import size_hint
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -159,7 +159,7 @@ def chosen(
     outer = prod(size_hint(c.outer[n].extent) for n in found.outer)
     each = tile.rows[1] * tile.width
     pieces = -(-found.count * tiles * panels * each // SUMS)
-    if target.threads > 1 and c.flops >= 2 * PARALLEL_FLOPS:
+    if target.threads > 1 and pays_threads(c, target):
         pieces = max(pieces, -(-2 * target.threads // outer))
     most = found.count * tiles * panels
     while True:
@@ -172,13 +172,11 @@ def chosen(
             break
         pieces += max(1, pieces // 4)
     items = outer * runs.count * down.count * across.count
-    parallel = items > 1 and c.flops >= 2 * PARALLEL_FLOPS
-    grain = min(max(1, PIECE_FLOPS * items // max(1, c.flops)), max(1, items // 2))
     return StreamedGemmSchedule(
         tile,
         *piece,
         _unroll(block(c)),
-        Threads(int(parallel), grain),
+        shared(c, items, target),
         can_transpose(c, found, tile, after, target),
     )
 

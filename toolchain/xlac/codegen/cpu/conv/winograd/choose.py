@@ -12,10 +12,10 @@ from xlac.codegen.core.contraction.partial_tiles import PRODUCTS
 from xlac.codegen.core.contraction.tiling import RegisterTile, even_split
 from xlac.codegen.core.epilogue import Epilogue
 from xlac.codegen.core.loop_nest import check_threads, share
+from xlac.codegen.cpu import threads_pay
 from xlac.codegen.cpu.conv.winograd import toom_cook
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
 from xlac.codegen.cpu.gemm import register_tile
-from xlac.codegen.cpu.gemm.cache_blocking import PARALLEL_FLOPS
 from xlac.codegen.cpu.gemm.choose import LONG_EPILOGUE
 from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.codegen.schedules.schedule import Misfit, Threads
@@ -161,7 +161,7 @@ def choose(t: Tiling, after: Epilogue, target: Target) -> WinogradSchedule:
         chunk,
         (4, 2),
         "fewer" if register_tile.apart(target) else "right",
-        Threads(int(items > 1 and flops >= PARALLEL_FLOPS)),
+        Threads(int(items > 1 and threads_pay.pays(flops, DType.F32, target))),
         after.weight > LONG_EPILOGUE,
     )
 
