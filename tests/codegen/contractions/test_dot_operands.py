@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from contraction_harness import TARGETS, agree, group, param
 from dot_groups import F32, _layer, matmul
 
 from xlac.codegen import lower as table
 from xlac.codegen.core.lowered_group import PackedConstant, Scratch
+from xlac.codegen.schedules.decisions import Decisions
 from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac.ir.types import Type
@@ -140,18 +143,47 @@ def test_outputs_take_the_place_of_residuals_only_where_that_is_safe():
 
 
 @pytest.mark.parametrize(
-    "rows, depth, columns, launches",
+    "rows, depth, columns, threads, right",
     [
-        (300, 300, 300, 1),
-        (64, 512, 512, 1),
-        (1024, 1024, 1024, 2),
-        (32, 1024, 1024, 1),
-        (2000, 300, 300, 2),
+        (300, 300, 300, 1, "direct"),
+        (64, 512, 512, 1, "panel"),  # packed once, right before it is used
+        (32, 1024, 1024, 1, "panel"),
+        (1024, 512, 1024, 1, "panel"),
+        (2000, 300, 300, 1, "panel"),
+        (1024, 512, 1024, 2, "panel"),
+        (1024, 512, 640, 4, "running"),  # not as many panels for each thread
+        (2048, 2048, 2048, 1, "running"),  # a panel takes more than a quarter of the cache
     ],
 )
-def test_an_operand_is_packed_at_run_time_where_that_is_repaid(rows, depth, columns, launches):
+def test_an_operand_is_packed_at_run_time_where_that_is_repaid(
+    rows, depth, columns, threads, right
+):
+    decisions = Decisions("kernel")
+    target = replace(TARGETS["avx512"], threads=threads)
     made = group(Kind.DOT, matmul(rows, columns, depth))
-    assert len(table.lower(made, TARGETS["avx512"], "kernel").launches) == launches
+    launches = table.lower(made, target, "kernel", decisions).launches
+    assert decisions.settled["main"].right == right
+    assert len(launches) == 1 + (right == "running")
+
+
+@pytest.mark.parametrize(
+    "rows, depth, columns, threads, parallel",
+    [
+        (1, 256, 768, 2, True),  # a step of a recurrent network: it takes as long as its weights
+        (1, 64, 256, 2, False),
+        (48, 64, 64, 2, True),  # 1.7 us
+        (48, 64, 64, 8, False),
+        (1024, 64, 64, 8, True),
+    ],
+)
+def test_products_are_shared_that_take_longer_than_a_job(rows, depth, columns, threads, parallel):
+    made = group(Kind.DOT, matmul(rows, columns, depth))
+    target = replace(TARGETS["avx512"], threads=threads)
+    kernel = table.lower(made, target, "kernel").launches[-1].kernel
+    assert (kernel.parallel is not None) == parallel
+    if kernel.parallel:
+        turns = kernel.parallel.stop.value - kernel.parallel.start.value
+        assert turns // kernel.parallel.grain >= threads  # a part for each
 
 
 def test_an_operand_is_read_where_it_lies():
@@ -164,7 +196,7 @@ def test_an_operand_is_read_where_it_lies():
 @pytest.mark.parametrize("columns", [16, 57, 96, 115])
 def test_code_that_packs_along_the_sum_does_not_grow_with_the_panel(columns):
     made = group(Kind.DOT, matmul(200, columns, 83, turned=(False, True)))
-    packing, _ = table.lower(made, TARGETS["avx512"], "kernel").launches
+    packing, *_ = table.lower(made, TARGETS["avx512"], "kernel").launches
     squares = 1 + (columns > 16 and columns % 16 > 0)  # whole ones, and one of some columns
     shuffles = sum(
         isinstance(one, Shuffle)

@@ -8,7 +8,6 @@ from math import prod
 from typing import Literal
 
 from xlac.codegen.core import summation
-from xlac.codegen.core.contraction import packing
 from xlac.codegen.core.contraction.byte_words import BYTES
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import panel_count
@@ -101,9 +100,14 @@ def choose(c: Contraction, tile: RegisterTile, target: Target) -> CacheBlocking:
     return CacheBlocking(AXES[axis], piece, -(-block // piece) if not chunk else 1, chunk)
 
 
+def row_tiles(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> int:
+    """How many row tiles a blocking divides."""
+    return max(1, size_hint(_rows(c, tile)[AXES.index(blocking.axis)].count))
+
+
 def check(blocking: CacheBlocking, c: Contraction, tile: RegisterTile, target: Target) -> None:
     """Raises Misfit for a blocking that a contraction cannot have."""
-    count = max(1, size_hint(_rows(c, tile)[AXES.index(blocking.axis)].count))
+    count = row_tiles(c, tile, blocking)
     if (blocking.parts - 1) * blocking.piece >= count:
         raise Misfit(("blocking", "parts"), f"there are {count} row tiles for all pieces together")
     if not blocking.chunk:
@@ -135,19 +139,27 @@ def cut(c: Contraction, tile: RegisterTile, blocking: CacheBlocking) -> Cut:
     )
 
 
-def pays_panel(c: Contraction, tile: RegisterTile, blocking: CacheBlocking, target: Target) -> bool:
-    """Whether a panel that would be read in place by every row tile is packed before: its rows
-    evict each other from the second-level cache, and one block of rows has all tiles.
+def pays_panel(c: Contraction, tile: RegisterTile, target: Target) -> bool:
+    """Whether a panel is packed right before all row tiles read it from the second-level cache.
+
+    The left operand passes through that cache meanwhile, once for every panel, from where it fits,
+    which takes no more than half of that rate; and threads get equal shares of the panels.
     """
-    known = all(isinstance(n, int) for n in (c.row_count, c.columns.extent))
-    panels = panel_count(c.columns.extent, tile)
-    return (
-        known
-        and len(c.inner) == 1
-        and cut(c, tile, blocking).blocks == 1
-        and size_hint(panels) >= 2 * target.threads
-        and not packing.stays(c, tile, target)
-    )
+    extents = (c.row_count, c.columns.extent, *(axis.extent for axis in c.outer))
+    if not all(isinstance(n, int) for n in extents) or len(c.inner) != 1:
+        return False
+    if any(axis.right == 0 for axis in c.outer):  # each would pack the panels again
+        return False
+    threads, facts = target.threads, target.hardware
+    if size_hint(c.depth) * tile.width * c.accumulate.nbytes > facts.l2_room // 4:
+        return False
+    nbytes = size_hint(c.row_count * c.depth) * c.left.dtype.nbytes
+    level = "l3" if nbytes * threads <= facts.l3_bytes // 2 else "memory"
+    read = c.left.dtype.nbytes * facts.fmas / tile.vectors  # bytes per cycle
+    panels = size_hint(panel_count(c.columns.extent, tile)) * prod(a.usual for a in c.outer)
+    rest = size_hint(c.columns.extent) % tile.width != 0 or panels % threads != 0
+    least = CHUNKS * threads if rest and threads > 1 else 2 * threads
+    return panels >= least and 2 * read <= facts.rates(level, threads)[0]
 
 
 def fits_panel(

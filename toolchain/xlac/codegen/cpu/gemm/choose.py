@@ -110,7 +110,7 @@ def gemm(
     axes = packing.merged(c) if packed else c
     blocking = cache_blocking.choose(axes, tile, target)
     if right == "panel":  # each piece would pack it again
-        blocking = replace(blocking, piece=blocking.piece * blocking.parts, parts=1)
+        blocking = replace(blocking, piece=cache_blocking.row_tiles(axes, tile, blocking), parts=1)
     cut = cache_blocking.cut(axes, tile, blocking)
     turned = isinstance(c.columns.extent, int) and register_transpose.pays(after, c, tile, target)
     template = BytesGemmSchedule if c.word else GemmSchedule
@@ -179,12 +179,12 @@ def _right(
     fits = cache_blocking.fits_panel(c, tile, dtype, blocking.chunk, target)
     if readable and (target.size or reuse <= 2 or near):
         return "direct", c.right.dtype
+    panel = fits and cache_blocking.pays_panel(c, tile, target)
     if readable and unconverted:
-        panel = fits and cache_blocking.pays_panel(c, tile, blocking, target)
-        return "panel" if panel else "direct", c.right.dtype
+        return "panel" if panel and not packing.stays(c, tile, target) else "direct", c.right.dtype
     room, packed = target.temporary_bytes, packing.packed_layout(c, tile, dtype)[2]
     large = 0 < room < size_hint(packed) * dtype.nbytes
-    return "panel" if large and fits else "running", dtype
+    return "panel" if panel or (large and fits) else "running", dtype
 
 
 def check(

@@ -22,6 +22,7 @@ from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.target import Target
 
 WIDEST = 8  # the most vectors of a tile's row
+EQUAL = 1.002  # times the cycles of the best tile: such a tile is as good
 
 
 def lanes_for(target: Target, dtype: DType, columns: int) -> int:
@@ -97,7 +98,7 @@ def choose(
     if target.size:
         return RegisterTile((1, 1), 1, lanes)
     vectors = -(-columns // lanes)
-    best: tuple[float, RegisterTile] | None = None
+    found: dict[RegisterTile, float] = {}
     for tall in range(1, target.vector_registers):
         for wide in range(1, min(WIDEST, vectors) + 1):
             if registers(tall, wide, target) > target.vector_registers:
@@ -106,11 +107,16 @@ def choose(
             outer = even_split(rows[0], max(1, tall // inner.step))
             across = even_split(vectors, wide)
             tile = RegisterTile((outer.step, inner.step), across.step, lanes)
-            total = whole(tile, target, dtype, rows, columns, depth)
-            if best is None or total < best[0] * 0.995:
-                best = total, tile
-    assert best is not None
-    return best[1]
+            found[tile] = whole(tile, target, dtype, rows, columns, depth)
+    least = min(found.values())
+    return min((tile for tile in found if found[tile] <= least * EQUAL), key=_preference)
+
+
+def _preference(tile: RegisterTile) -> tuple[int, int]:
+    """The order among tiles that are as good: the fewest loads, then the narrowest panel, which
+    stays in caches and gives threads equal shares.
+    """
+    return tile.rows[0] * tile.rows[1] + tile.vectors, tile.width
 
 
 def _parts(split: TileSplit) -> list[tuple[int, int]]:
