@@ -25,7 +25,8 @@ class Contender:
 
     `forms` are what it can read of a row: "onnx", "jax" (a function of peers/jax_models), "torch"
     (one of peers/torch_models, or a module of makers), "step" (training steps of
-    bench/training), "stablehlo". `slow` compilers' programs are kept between processes.
+    bench/training), "stablehlo". `slow` compilers' programs are kept between processes; `cache` is
+    the variable that names a folder in which those of a quick one are kept after the first round.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Contender:
     options: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     slow: bool = False
+    cache: str = ""
     usual: bool = True  # whether a run takes part with it when nobody says otherwise
     python: Path | None = None
 
@@ -63,8 +65,8 @@ _TORCH = _of("torch", "step")
 CONTENDERS = {
     one.name: one
     for one in (
-        Contender(OURS, "xlac", "xlac", _XLAC),
-        Contender(AGAIN, "xlac", "xlac", _XLAC),
+        Contender(OURS, "xlac", "xlac", _XLAC, cache="XLAC_CACHE"),
+        Contender(AGAIN, "xlac", "xlac", _XLAC, cache="XLAC_CACHE"),
         Contender("onnxruntime", "ort", "onnxruntime", _of("onnx")),
         Contender("openvino", "openvino", "openvino", _of("onnx")),
         Contender("jax", "jax", "jax", _of("jax", "step")),

@@ -24,10 +24,10 @@ from .rows import Row
 from .samples import BURSTS, Samples
 from .session import Session
 
-FAR = 1.5  # times the best peer's time: such a peer will not be the best
+FAR = 1.3  # times the best peer's time: such a peer will not be the best
 TRIES = 3  # failures of a contender on a row, after which it is not tried again
 SPINNING = 0.02  # seconds after a burst in which a contender's idle threads may still spin
-COMPILING = 0.4  # of the budget, for what slow compilers have not compiled yet
+COMPILING = 0.2  # of the budget, for what slow compilers have not compiled yet
 USUAL_COST = 20.0  # seconds of a round of a row that has not been measured yet
 
 
@@ -41,7 +41,7 @@ class Settings:
     kept: Path
     budget: float  # seconds
     rounds: int = 5
-    seconds: float = 0.2  # of a burst
+    seconds: float = 0.1  # of a burst
     bursts: int = BURSTS
     most_bursts: int = 5  # where some were disturbed
     jobs: int = 2  # contenders that prepare at once
@@ -182,7 +182,8 @@ class Run:
             contender, begin = self.contenders[name], time.monotonic()
             cold = contender.slow and not self._compiled(row, threads, name).exists()
             log = self.settings.work / "logs" / f"{row.name}.{name}.t{threads}.log"
-            session = Session(contender, folder, threads, log)
+            cache = self.settings.kept / "cache" if number and contender.cache else None
+            session = Session(contender, folder, threads, log, cache)
             session.prepare(self.settings.timeout * (3 if cold else 1))
             if cold:
                 self.compiling += (time.monotonic() - begin) / self.settings.jobs
@@ -191,7 +192,7 @@ class Run:
                     mark.parent.mkdir(parents=True, exist_ok=True)
                     mark.touch()
             if session.ready is not None:
-                session.ready["kept"] = contender.slow and not cold
+                session.ready["kept"] = (contender.slow and not cold) or bool(cache)
             return name, session
 
         ready = []

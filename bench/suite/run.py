@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--contenders", type=listed, default=[], help=", ".join(CONTENDERS))
     parser.add_argument("--threads", type=listed, default=["1", "2"])
     parser.add_argument("--rounds", type=int, default=5, help="processes of each contender")
-    parser.add_argument("--seconds", type=float, default=0.2, help="of a burst")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of a burst")
     parser.add_argument("--jobs", type=int, default=2, help="contenders that prepare at once")
     parser.add_argument(
         "--timeout", type=float, default=120, help="seconds to prepare; slow compilers thrice"

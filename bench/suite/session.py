@@ -18,13 +18,18 @@ class Session:
     why it is of no use, or empty.
     """
 
-    def __init__(self, contender: Contender, folder: Path, threads: int, log: Path) -> None:
+    def __init__(
+        self, contender: Contender, folder: Path, threads: int, log: Path, cache: Path | None = None
+    ) -> None:
+        """`cache` is the folder where it keeps its programs, if it does."""
         self.contender, self.threads = contender, threads
         self.ready: dict[str, Any] | None = None
         self.failure = ""
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log.open("w")
         env = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(PEERS.parent)}
+        if cache:
+            env[contender.cache] = str(cache)
         self._process = subprocess.Popen(
             contender.command(folder, threads),
             stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_a_peer_far_behind_is_measured_once(tmp_path: Path, folder: Path) -> Non
     contenders = {"quick": contender("quick"), "slow": contender("slow", wait="0.01")}
     found, _ = run(tmp_path, folder, contenders, rounds=2)
     assert [len(found.samples.of("relu", 1, name)) for name in contenders] == [2, 1]
+
+
+def test_programs_are_kept_after_the_first_round(tmp_path: Path, folder: Path) -> None:
+    """Its compile times are those of the process that found none."""
+    ours = replace(contender(OURS, "xlac"), cache="XLAC_CACHE")
+    found, _ = run(tmp_path, folder, {OURS: ours, "plain": contender("plain")}, rounds=2)
+    for name, kept in ((OURS, [False, True]), ("plain", [False, False])):
+        assert [p.ready["kept"] for p in found.samples.of("relu", 1, name)] == kept
+    assert any((tmp_path / "cache").iterdir())
 
 
 def test_what_the_budget_does_not_allow_is_said(tmp_path: Path, folder: Path) -> None:

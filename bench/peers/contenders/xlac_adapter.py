@@ -8,6 +8,7 @@ import importlib  # noqa: E402
 import json  # noqa: E402
 import pkgutil  # noqa: E402
 
+import jinja2  # noqa: E402, F401
 import llvmlite.binding  # noqa: E402, F401
 import numpy as np  # noqa: E402
 import xlac.driver  # noqa: E402
