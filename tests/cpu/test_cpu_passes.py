@@ -6,6 +6,7 @@ import gc
 import json
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from allocated import KNOWN, allocated
 
 from xlac_cpu.emit.function import PRODUCTS
-from xlac_cpu.llvm import objects, passes
+from xlac_cpu.llvm import generator, objects, passes
 from xlac_cpu.llvm.host import host
 from xlac_cpu.machine import Machine
 
@@ -99,3 +100,55 @@ def test_products_are_not_combined(kind: str) -> None:
         module = modules.parsed(text)
         passes.simplify(module, host())
         assert ("mul" in str(module)) is bool(kind)
+
+
+LOOP = """\
+define void @f(ptr %%p, i64 %%n) %s {
+entry:
+  br label %%loop
+loop:
+  %%i = phi i64 [ 0, %%entry ], [ %%next, %%loop ]
+  %%at = mul i64 %%i, 12
+  %%a = getelementptr i8, ptr %%p, i64 %%at
+  store volatile i8 0, ptr %%a
+  %%next = add i64 %%i, 1
+  %%more = icmp slt i64 %%next, %%n
+  br i1 %%more, label %%loop, label %%out
+out:
+  ret void
+}
+"""
+
+
+ALONE = pytest.mark.skipif(
+    not host().is_x86, reason="LLVM reduces loops where it generates code for other machines"
+)
+
+
+def loop(modules: objects.Modules, kind: str = "") -> Any:
+    """The optimised module of a loop that multiplies its counter by 12."""
+    header = f'; xlac {json.dumps(asdict(host()))}\ntarget triple = "{host().triple}"\n'
+    return objects.optimise(header + LOOP % kind, host(), modules)
+
+
+@ALONE
+@pytest.mark.parametrize("kind", ["", f'"{PRODUCTS}"'])
+def test_loops_are_reduced_but_those_of_products(kind: str) -> None:
+    """And none while code is generated, where it would take a quarter of the time."""
+    with objects.Modules() as modules:
+        module = loop(modules, kind)
+        assert ("mul" in str(module)) is bool(kind)
+        assert ("lea" in generator.assembly(module, host())) is bool(kind)  # 3 of the times 12
+
+
+@ALONE
+def test_other_users_of_llvm_see_no_option_of_ours() -> None:
+    """Nor does what one thread generates depend on what others do."""
+    kind = f'"{PRODUCTS}"'
+    with objects.Modules() as modules, ThreadPoolExecutor(4) as pool:
+        each = [loop(modules, kind) for _ in range(10)]
+        code = generator.code_generator(host())
+        plain = bytes(code.emit_object(each[0]))
+        made = list(pool.map(lambda module: generator.machine_code(module, host()), each[1:9]))
+        assert len(set(made)) == 1 and made[0] != plain
+        assert bytes(code.emit_object(each[9])) == plain

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Self
 
-from xlac_cpu.llvm import hand_written, passes, resident
-from xlac_cpu.llvm.generator import code_generator
+from xlac_cpu.llvm import generator, hand_written, passes, resident
 from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.process import ask
 from xlac_cpu.machine import Machine
@@ -80,8 +79,7 @@ def assembly(text: str) -> str:
 def assembly_here(text: str, machine: Machine) -> str:
     """The assembly of a module, made in this process."""
     with Modules() as modules:
-        optimised, generator = optimise(text, machine, modules)
-        return str(generator.emit_assembly(optimised))
+        return generator.assembly(optimise(text, machine, modules), machine)
 
 
 def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
@@ -89,31 +87,31 @@ def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
     generation, which uses other parts.
     """
     with Modules() as modules:
-        optimised, generator = optimise(text, machine, modules)
+        optimised = optimise(text, machine, modules)
         if sparing or len(text) >= LONG:
             resident.give_back()
-        return bytes(generator.emit_object(optimised))
+        return generator.machine_code(optimised, machine)
 
 
-def optimise(text: str, machine: Machine, modules: Modules | None = None) -> tuple[Any, Any]:
-    """A parsed and optimised module, and its code generator.
+def optimise(text: str, machine: Machine, modules: Modules | None = None) -> Any:
+    """A parsed and optimised module.
 
     modules: those that this one is freed with, and may be linked with; None in a process that ends
     soon.
     """
     import llvmlite.binding as llvm
 
-    generator = code_generator(machine)
+    made = generator.code_generator(machine)
     parse = modules.parsed if modules else llvm.parse_assembly
     if hand_written.is_by_hand(text):
-        return hand_written.module(text, machine, generator, parse), generator
+        return hand_written.module(text, machine, made, parse)
     try:
         module = parse(text)
-        module.data_layout = str(generator.target_data)
+        module.data_layout = str(made.target_data)
         module.verify()
     except RuntimeError as error:
         raise CodeError(
             Diagnostic("XL9101", f"LLVM refuses the text that the cpu backend wrote: {error}")
         ) from error
     passes.simplify(module, machine)
-    return module, generator
+    return module

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xlac_cpu.llvm import objects, passes
+from xlac_cpu.llvm import generator, objects, passes
 from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.link import members
 from xlac_cpu.llvm.process import ask
+from xlac_cpu.machine import Machine
 
 # functions that LLVM calls in its last passes: until then they look unused
 CALLED = ("memcpy", "memset")
@@ -28,19 +29,19 @@ class Unit:
     def compiled(self, form: str) -> bytes:
         """The object or assembly, made in this process."""
         with objects.Modules() as modules:
-            whole, generator = self._linked(modules)
+            machine = objects.machine_of(self.entry)
+            whole = self._linked(machine, modules)
             if form == "assembly":
-                return str(generator.emit_assembly(whole)).encode()
-            return bytes(generator.emit_object(whole))
+                return generator.assembly(whole, machine).encode()
+            return generator.machine_code(whole, machine)
 
-    def _linked(self, modules: objects.Modules) -> tuple[Any, Any]:
-        """The one module, and its code generator."""
-        machine = objects.machine_of(self.entry)
-        whole, generator = objects.optimise(self.entry, machine, modules)
+    def _linked(self, machine: Machine, modules: objects.Modules) -> Any:
+        """The one module."""
+        whole = objects.optimise(self.entry, machine, modules)
         for number, texts in enumerate(self.variants):
             part = None
             for text in texts:
-                module, _ = objects.optimise(text, objects.machine_of(text), modules)
+                module = objects.optimise(text, objects.machine_of(text), modules)
                 if part is None:
                     part = module
                 else:
@@ -61,7 +62,7 @@ class Unit:
                 function.linkage = "internal"
             elif function.name not in self.exports and machine.size:
                 function.linkage = "private"  # not in any symbol table
-        return whole, generator
+        return whole
 
 
 def compiled(units: Sequence[Unit], form: str = "object") -> list[bytes]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from xlac_cpu.llvm.generator import code_generator
 from xlac_cpu.llvm.link import archive
-from xlac_cpu.llvm.objects import assembly_here, compile_here, machine_of, optimise
+from xlac_cpu.llvm.objects import assembly_here, compile_here, machine_of
 from xlac_cpu.llvm.unit import unit_of
 from xlac_cpu.machine import Machine
 
@@ -60,8 +60,7 @@ def probe(triple: str, cpu: str, features: str) -> dict[str, Any]:
     if cpu and cpu not in known:
         return {"cpus": known}
     machine = Machine(triple, cpu, features)
-    module, generator = optimise(PROBE.format(triple=triple), machine)
-    assembly = str(generator.emit_assembly(module))
+    assembly = assembly_here(PROBE.format(triple=triple), machine)
     parts = dict(
         zip(
             ("multiply", "widen", "masked"),
@@ -111,8 +110,8 @@ def _dots(machine: Machine, width: int) -> str:
             f"  %p = mul {many} %x, %y\n  %z = call i32 @{name}({many} %p)\n  ret i32 %z\n}}",
         ]
     both = f'"prefer-vector-width"="{8 * width}" "min-legal-vector-width"="{8 * width}"'
-    module, generator = optimise("\n".join([*lines, f"attributes #0 = {{ {both} }}"]), machine)
-    unsigned, signed = re.split(r"\n_?by_[zs]ext:", str(generator.emit_assembly(module)))[1:]
+    assembly = assembly_here("\n".join([*lines, f"attributes #0 = {{ {both} }}"]), machine)
+    unsigned, signed = re.split(r"\n_?by_[zs]ext:", assembly)[1:]
     if machine.is_x86:
         return "vpdpbusd" if "vpdpbusd" in unsigned else "pmaddwd"
     words = (("sdot", signed), ("usdot", unsigned))
@@ -132,8 +131,7 @@ def _tables(machine: Machine, width: int) -> str:
         f"  ret {kind} %b\n}}\n"
         'attributes #0 = { "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
     )
-    module, generator = optimise(text, machine)
-    wide = width == 64 and "vpermb" in str(generator.emit_assembly(module))
+    wide = width == 64 and "vpermb" in assembly_here(text, machine)
     return "vpermi2b" if wide else "pshufb"
 
 
@@ -150,8 +148,7 @@ def lacking(machine: Machine) -> str:
                 f"  %x = load {kind}, ptr %p\n  %y = call {kind} @llvm.{name}.{dtype}({operands})",
                 f"  store {kind} %y, ptr %p\n  ret void\n}}",
             ]
-    module, generator = optimise("\n".join(lines), machine)
-    assembly = str(generator.emit_assembly(module))
+    assembly = assembly_here("\n".join(lines), machine)
     called = re.findall(
         rf"\s_?({'|'.join(intrinsics)})(f?)(?:@\w+|\(PLT\))?$", assembly, re.MULTILINE
     )
