@@ -189,7 +189,8 @@ def test_half_of_an_arena_that_one_gradient_fills(
     name: str, tmp_path: Path, lowered: list[Lowered]
 ) -> None:
     """Where no recomputation helps, kernels take less memory, and the results are the same; up to
-    rounding where norms are computed again, which is told.
+    rounding where norms are computed again, which is told. 256 columns are no equal panels for
+    three threads, so products copy whole operands where they may.
     """
     file, rng = tmp_path / "m.yaml", np.random.default_rng(0)
     file.write_text(WIDE[name])
@@ -197,11 +198,11 @@ def test_half_of_an_arena_that_one_gradient_fills(
         {"x": rng.normal(size=(64, 256)).astype("f4"), "y": rng.integers(0, 3, 64)}
         for _ in range(2)
     ]
-    unbound = Trainer(file)
+    unbound = Trainer(file, threads=3)
     wanted = [unbound.step(**batch)["loss"] for batch in batches]
     free = lowered[-1]
     limit = limited_to(free, 0.5)
-    bound = Trainer(file, max_memory=limit)
+    bound = Trainer(file, threads=3, max_memory=limit)
     found = [bound.step(**batch)["loss"] for batch in batches]
     limited = lowered[-1]
     assert needed(limited.program, True) <= limit

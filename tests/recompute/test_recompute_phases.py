@@ -88,7 +88,9 @@ def test_readers_of_what_is_copied_come_first(
 
     def stepped() -> tuple[Program, dict[str, float], object]:
         graph = graphs_of(*load_training(file)).step
-        made = lower(specialized(graph), find("cpu").target(Request(cpu="znver3"))).program
+        # 512 columns are no equal panels for three threads: products copy whole operands
+        target = find("cpu").target(Request(cpu="znver3", threads=3))
+        made = lower(specialized(graph), target).program
         trainer = Trainer(file, target="cpu")
         return made, trainer.step(**given), trainer.weights()
 

@@ -168,7 +168,7 @@ def fits_panel(
     """Whether a packed panel, or its part for a chunk of the sum, is small enough to be a local
     array.
     """
-    if not isinstance(c.depth, int) or c.word or (chunk and len(c.inner) > 1):
+    if not isinstance(c.depth, int) or not c.depth or c.word or (chunk and len(c.inner) > 1):
         return False
     return (chunk or c.depth) * tile.width * dtype.nbytes <= target.hardware.l2_room // 2
 
