@@ -35,7 +35,8 @@ MACHINES = {
 
 ALLOWED = {
     "stem": {"avx512": 6},
-    "convolution at points": {"avx512": 14, "avx2": 47, "sse": 50, "neon": 2},
+    # of avx512's, 15 are addresses that are not strength-reduced: 0.995 to 1.000 of the time
+    "convolution at points": {"avx512": 29, "avx2": 47, "sse": 50, "neon": 2},
     "convolution at more points": {"avx512": 66, "avx2": 171, "sse": 217, "neon": 215},
     "depthwise by pixel": {"avx2": 2, "sse": 2},
     "softmax": {"avx512": 8, "avx2": 16, "sse": 16},
