@@ -4,7 +4,8 @@ machines, is read.
 An access of the stack in an innermost loop is counted for a spill. Products have none; what has
 more values at once than registers (a long chain, a transform of 36 values, sums of long products
 that wait in memory, two or three rows of a softmax at once, which take a fifth less time so) has as
-many as said here, and a change that adds some is seen.
+many as said here, and a change that adds some is seen. Of attention's and Winograd's, many are
+addresses, which are not strength-reduced (`generator.reduced_before`): they take no longer so.
 """
 
 from __future__ import annotations
@@ -34,16 +35,15 @@ MACHINES = {
 }
 
 ALLOWED = {
-    "stem": {"avx512": 6},
-    # of avx512's, 15 are addresses that are not strength-reduced: 0.995 to 1.000 of the time
-    "convolution at points": {"avx512": 29, "avx2": 47, "sse": 50, "neon": 2},
-    "convolution at more points": {"avx512": 66, "avx2": 171, "sse": 217, "neon": 215},
-    "depthwise by pixel": {"avx2": 2, "sse": 2},
-    "softmax": {"avx512": 8, "avx2": 16, "sse": 16},
-    "gelu": {"avx512": 16, "avx2": 25, "sse": 16, "neon": 33},
-    "attention": {"avx512": 22, "avx2": 59, "sse": 18},
-    "convolution": {"sse": 2},
-    "product of one row": {"sse": 2},
+    "product at run time": {"sse": 8},  # to pack a panel
+    "product of one row": {"avx512": 4, "avx2": 1, "sse": 4},
+    "convolution": {"avx512": 6, "avx2": 13, "sse": 4},
+    "convolution at points": {"avx512": 29, "avx2": 48, "sse": 44, "neon": 4},
+    "convolution at more points": {"avx512": 108, "avx2": 203, "sse": 181, "neon": 224},
+    "depthwise by pixel": {"sse": 2},
+    "softmax": {"avx512": 8, "avx2": 16, "sse": 12},
+    "gelu": {"avx512": 8, "avx2": 8, "sse": 4, "neon": 32},
+    "attention": {"avx512": 63, "avx2": 91, "sse": 18},
 }
 """Accesses of the stack in the innermost loops of a program, where there are any."""
 
@@ -144,7 +144,6 @@ STACK = re.compile(r"\(%rsp|\[sp[,\]]")
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.sampled(32)
 def test_inner_loops_leave_the_stack_alone(name: str, machine: str) -> None:
     loops = innermost(assembly(name, MACHINES[machine]))
     assert loops, f"no loop in {name}"
