@@ -5,7 +5,7 @@ An access of the stack in an innermost loop is counted for a spill. Products hav
 more values at once than registers (a long chain, a transform of 36 values, sums of long products
 that wait in memory, two or three rows of a softmax at once, which take a fifth less time so) has as
 many as said here, and a change that adds some is seen. Of attention's and Winograd's, many are
-addresses, which are not strength-reduced (`generator.reduced_before`): they take no longer so.
+addresses, as loops of products are not strength-reduced: they take no longer so.
 """
 
 from __future__ import annotations

@@ -24,10 +24,14 @@ combines instructions finds nothing in their loops, and is a tenth of the time t
 SHARE = 10  # one line of so many multiplies and adds in such a function
 
 
-def _attributes(body: str) -> str:
+def _is_products(body: str) -> bool:
     dense = SHARE * body.count("@llvm.fma.") >= body.count("\n")
     # functions that look at bits have expansions of others, which are combined
-    return f'"{PRODUCTS}" #0' if dense and " = bitcast <" not in body else "#0"
+    return dense and " = bitcast <" not in body
+
+
+def _attributes(body: str) -> str:
+    return f'"{PRODUCTS}" #0' if _is_products(body) else "#0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,11 @@ class FunctionText:
     def letters(self) -> int:
         """The length of its text, in characters."""
         return len(self.body) + (len(self.strip[1]) if self.strip else 0)
+
+    @property
+    def products(self) -> bool:
+        """Whether it is mostly products: what it does, not how it calls that."""
+        return _is_products(self.strip[1] if self.strip else self.body)
 
     def named(self, symbol: str) -> str:
         """The function's definition, and that of the function that it calls."""

@@ -24,6 +24,10 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
+UNREDUCED = "; loops of products"
+"""The second line of a module of kernels that are mostly products, for which LLVM's loop strength
+reduction gains nothing: their addresses are constants from pointers.
+"""
 KERNELS = 32  # kernels in one module
 LETTERS = 400_000  # characters of kernel text in one module
 
@@ -48,7 +52,8 @@ def emit(
         kernel: interleaved(legalize(kernel, spelled, fast), target) for kernel in program.kernels
     }
     each = of_entries(program, legal)
-    symbols, groups = _kernels(program, legal, each[0], style)
+    apart = machine.is_x86 and not target.size
+    symbols, groups = _kernels(program, legal, each[0], style, apart)
     group = groups[-1]
     parts = [replace(program, entries=None)]
     if places is not None and program.entries is not None:
@@ -98,9 +103,10 @@ def functions(program: Program) -> list[str]:
 
 
 class _Group:
-    """Kernels that share a module."""
+    """Kernels that share a module, which are mostly `products`, or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, products: bool = False) -> None:
+        self.products = products
         self.functions: dict[str, str] = {}
         self.declarations: dict[str, None] = {}
         self.size = 0
@@ -129,13 +135,20 @@ def _style(target: Target, machine: Machine) -> Style:
 
 
 def _kernels(
-    program: Program, legal: dict[Kernel, Kernel], stop_checks: StopChecks, style: Style
+    program: Program,
+    legal: dict[Kernel, Kernel],
+    stop_checks: StopChecks,
+    style: Style,
+    apart: bool,
 ) -> tuple[dict[Kernel, str], list[_Group]]:
-    """The symbol of each kernel, and the modules with their text; equal text is written once."""
+    """The symbol of each kernel, and the modules with their text; equal text is written once.
+    Products are `apart` from others, which the last module has.
+    """
     aligns = layout.alignments(program)
     symbols: dict[Kernel, str] = {}
     written: dict[FunctionText, str] = {}
-    groups: list[_Group] = [_Group()]
+    full: list[_Group] = []
+    last = {products: _Group(products) for products in (True, False)}
     for kernel in program.kernels:
         checkpoint()
         needed: dict[str, None] = {}
@@ -149,11 +162,14 @@ def _kernels(
         symbol = written.get(text)
         if symbol is None:
             symbol = written[text] = f"k{len(written)}_{kernel.name}"
-            if len(groups[-1].functions) >= KERNELS or groups[-1].size + text.letters > LETTERS:
-                groups.append(_Group())
-            groups[-1].add(symbol, text, needed)
+            products = apart and text.products
+            group = last[products]
+            if len(group.functions) >= KERNELS or group.size + text.letters > LETTERS:
+                full.append(group)
+                group = last[products] = _Group(products)
+            group.add(symbol, text, needed)
         symbols[kernel] = symbol
-    return symbols, groups
+    return symbols, [*full, *([last[True]] if last[True].functions else []), last[False]]
 
 
 def _helpers(
@@ -194,6 +210,7 @@ def _render(
 ) -> str:
     parts = [
         f"; xlac {json.dumps(machine.settings, sort_keys=True)}",
+        *([UNREDUCED] if group.products else []),
         f'target triple = "{machine.triple}"',
         "",
     ]

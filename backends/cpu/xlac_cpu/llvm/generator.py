@@ -38,38 +38,32 @@ def code_generator(machine: Machine) -> Any:
     return machine_code
 
 
-def machine_code(module: Any, machine: Machine) -> bytes:
-    """The object of an optimised module."""
-    with _without_strength_reduction(machine):
+def machine_code(module: Any, machine: Machine, reduced: bool = True) -> bytes:
+    """The object of an optimised module, whose loops are strength-reduced or not."""
+    with _strength_reduction(reduced):
         return bytes(code_generator(machine).emit_object(module))
 
 
-def assembly(module: Any, machine: Machine) -> str:
-    """The assembly of an optimised module."""
-    with _without_strength_reduction(machine):
+def assembly(module: Any, machine: Machine, reduced: bool = True) -> str:
+    """The assembly of an optimised module, likewise."""
+    with _strength_reduction(reduced):
         return str(code_generator(machine).emit_assembly(module))
 
 
-def reduced_before(machine: Machine) -> bool:
-    """Whether loops are strength-reduced by `passes`, where that pays, and not while code is
-    generated: there it is a quarter of the time, and x86's addresses rarely need it.
-    """
-    return machine.is_x86 and not machine.size
-
-
 @contextmanager
-def _without_strength_reduction(machine: Machine) -> Iterator[None]:
-    """Generating code without LLVM's loop strength reduction, where it was run before. That is an
-    option of the whole process, so it is set for as long as our code is generated, by one thread.
+def _strength_reduction(wanted: bool) -> Iterator[None]:
+    """Generating code with or without LLVM's loop strength reduction, a quarter of the time. It is
+    an option of the whole process, so it is set while our code is generated, by one thread.
+
+    As a pass of its own, for single functions, it ends the process for some of them.
     """
     import llvmlite.binding as llvm
 
-    if not reduced_before(machine):
-        yield
-        return
     with _generating:
-        llvm.set_option("", "-disable-lsr=true")
+        if not wanted:
+            llvm.set_option("", "-disable-lsr=true")
         try:
             yield
         finally:
-            llvm.set_option("", "-disable-lsr=false")
+            if not wanted:
+                llvm.set_option("", "-disable-lsr=false")

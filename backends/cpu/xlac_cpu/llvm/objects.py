@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Self
 
+from xlac_cpu.emit.module import UNREDUCED
 from xlac_cpu.llvm import generator, hand_written, passes, resident
 from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.process import ask
@@ -57,6 +58,11 @@ def machine_of(text: str) -> Machine:
     return Machine(**json.loads(text[: text.index("\n")].removeprefix("; xlac ")))
 
 
+def is_reduced(text: str) -> bool:
+    """Whether the loops of a module are strength-reduced."""
+    return not text[text.find("\n") + 1 :].startswith(UNREDUCED)
+
+
 def object_code(text: str, sparing: bool = False) -> bytes:
     """The object file of a module, made with little memory if `sparing`; in a separate process for
     another kind of machine.
@@ -79,7 +85,7 @@ def assembly(text: str) -> str:
 def assembly_here(text: str, machine: Machine) -> str:
     """The assembly of a module, made in this process."""
     with Modules() as modules:
-        return generator.assembly(optimise(text, machine, modules), machine)
+        return generator.assembly(optimise(text, machine, modules), machine, is_reduced(text))
 
 
 def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
@@ -90,7 +96,7 @@ def compile_here(text: str, machine: Machine, sparing: bool = False) -> bytes:
         optimised = optimise(text, machine, modules)
         if sparing or len(text) >= LONG:
             resident.give_back()
-        return generator.machine_code(optimised, machine)
+        return generator.machine_code(optimised, machine, is_reduced(text))
 
 
 def optimise(text: str, machine: Machine, modules: Modules | None = None) -> Any:

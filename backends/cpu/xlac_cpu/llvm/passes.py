@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from xlac_cpu.emit.function import PRODUCTS
-from xlac_cpu.llvm.generator import code_generator, reduced_before
+from xlac_cpu.llvm.generator import code_generator
 from xlac_cpu.machine import Machine
 
 RUNS = 128  # functions that one builder of two or three passes serves
@@ -26,16 +26,14 @@ _PRODUCTS = f'"{PRODUCTS}"'.encode()
 
 
 def simplify(module: Any, machine: Machine) -> None:
-    """Two to four passes over each function: what is written with explicit vectors and unrolling
+    """Two or three passes over each function: what is written with explicit vectors and unrolling
     needs no others, and this takes a tenth of the time of -O3.
     """
     for function in module.functions:
         if not function.is_declaration:
-            products = _PRODUCTS in b"".join(function.attributes)
-            combined = machine.size or not products
-            reduced = reduced_before(machine) and not products
+            combined = machine.size or _PRODUCTS not in b"".join(function.attributes)
             builder = _builder(machine, 2, False, next(_runs) // RUNS)
-            _simplification(combined, reduced).run(function, builder)
+            _simplification(combined).run(function, builder)
 
 
 def shrink(module: Any, machine: Machine) -> None:
@@ -45,18 +43,13 @@ def shrink(module: Any, machine: Machine) -> None:
 
 def optimise_fully(module: Any, machine: Machine) -> None:
     """LLVM's -O3, with loops vectorized and unrolled: for what people wrote."""
-    builder = _default(module, machine, 3, True)
-    for function in module.functions if reduced_before(machine) else ():
-        if not function.is_declaration:
-            _reduction().run(function, builder)
+    _default(module, machine, 3, True)
 
 
-def _default(module: Any, machine: Machine, level: int, loops: bool) -> Any:
-    """One of LLVM's own pipelines; returns its builder."""
+def _default(module: Any, machine: Machine, level: int, loops: bool) -> None:
     builder = _builder(machine, level, loops, next(_default_runs) // DEFAULT_RUNS)
     with _freed(builder.getModulePassManager()) as passes:  # a run uses it up
         passes.run(module, builder)
-    return builder
 
 
 @lru_cache(maxsize=4)
@@ -69,7 +62,7 @@ def _builder(machine: Machine, level: int, loops: bool, _generation: int) -> Any
 
 
 @cache
-def _simplification(combined: bool, reduced: bool) -> Any:
+def _simplification(combined: bool) -> Any:
     import llvmlite.binding as llvm
 
     passes = llvm.create_new_function_pass_manager()
@@ -77,17 +70,6 @@ def _simplification(combined: bool, reduced: bool) -> Any:
     if combined:
         passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
-    if reduced:
-        passes.add_loop_strength_reduce_pass()
-    return passes
-
-
-@cache
-def _reduction() -> Any:
-    import llvmlite.binding as llvm
-
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_loop_strength_reduce_pass()
     return passes
 
 
