@@ -22,6 +22,10 @@ PRODUCTS = "xlac-products"
 combines instructions finds nothing in their loops, and is a tenth of the time that they take.
 """
 SHARE = 10  # one line of so many multiplies and adds in such a function
+UNREDUCED = "; loops of products"
+"""The second line of a module of kernels that are mostly products, for which LLVM's loop strength
+reduction gains nothing: their addresses are constants from pointers.
+"""
 
 
 def _is_products(body: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from xlac_cpu import hand_written
 from xlac_cpu.emit import driver, function, layout, outlined, stamp
-from xlac_cpu.emit.function import FunctionText
+from xlac_cpu.emit.function import UNREDUCED, FunctionText
 from xlac_cpu.emit.statements import NEVER
 from xlac_cpu.emit.stopping import function as stop_function
 from xlac_cpu.emit.style import Style
@@ -24,10 +24,6 @@ from xlac_sdk.programs.verify import verify_program
 from xlac_sdk.support.limits import checkpoint
 from xlac_sdk.target import Target
 
-UNREDUCED = "; loops of products"
-"""The second line of a module of kernels that are mostly products, for which LLVM's loop strength
-reduction gains nothing: their addresses are constants from pointers.
-"""
 KERNELS = 32  # kernels in one module
 LETTERS = 400_000  # characters of kernel text in one module
 

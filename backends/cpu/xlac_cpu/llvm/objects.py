@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Self
 
-from xlac_cpu.emit.module import UNREDUCED
+from xlac_cpu.emit.function import UNREDUCED
 from xlac_cpu.llvm import generator, hand_written, passes, resident
 from xlac_cpu.llvm.host import host
 from xlac_cpu.llvm.process import ask
@@ -107,13 +107,13 @@ def optimise(text: str, machine: Machine, modules: Modules | None = None) -> Any
     """
     import llvmlite.binding as llvm
 
-    made = generator.code_generator(machine)
+    code = generator.code_generator(machine)
     parse = modules.parsed if modules else llvm.parse_assembly
     if hand_written.is_by_hand(text):
-        return hand_written.module(text, machine, made, parse)
+        return hand_written.module(text, machine, code, parse)
     try:
         module = parse(text)
-        module.data_layout = str(made.target_data)
+        module.data_layout = str(code.target_data)
         module.verify()
     except RuntimeError as error:
         raise CodeError(
