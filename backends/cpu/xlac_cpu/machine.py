@@ -35,6 +35,7 @@ class Machine:
     gathers: bool = False
     dots: str = ""  # what computes dot products of bytes: vpdpbusd, pmaddwd, sdot or "sdot usdot"
     tables: str = ""  # what looks up bytes in a table of 256: vpermi2b, pshufb or tbl
+    matrix: bool = False  # AMX multiplies tiles of bytes, and this process may use it
     size: bool = False
     tagged: bool = False  # whether functions name their CPU: a module has those of several
 

@@ -1,5 +1,5 @@
 """The table of processors in `processors.json`: machine facts by LLVM's names of processors, each
-entry with its source. Names without an entry, such as x86-64-v3, which is no one processor, have
+entry with its source, and with the features (`marks`) that only its processors have. Names without an entry, such as x86-64-v3, which is no one processor, have
 the defaults of `MachineFacts`.
 """
 
@@ -18,15 +18,36 @@ TABLE = Path(__file__).with_name("processors.json")
 
 
 @cache
+def _entries() -> Mapping[str, Mapping[str, Any]]:
+    return dict(json.loads(TABLE.read_text(encoding="utf-8")))
+
+
+def _also(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(entry.get("also", ()))
+
+
+@cache
 def table() -> Mapping[str, MachineFacts]:
     """The table's facts by LLVM's name of the processor. Raises ValueError for a fact that is
     out of bounds.
     """
     facts: dict[str, MachineFacts] = {}
-    for name, entry in json.loads(TABLE.read_text(encoding="utf-8")).items():
-        for each in (name, *entry.get("also", ())):
+    for name, entry in _entries().items():
+        for each in (name, *_also(entry)):
             facts[each] = MachineFacts.from_json({"processor": each, **entry["facts"]})
     return facts
+
+
+def named(cpu: str, flags: Mapping[str, bool]) -> str:
+    """The name of the processor that has the features `flags` and that LLVM calls `cpu`: another
+    one's where an entry's marks say so. Virtual machines may report the model number of a
+    processor that has fewer features; those are asked for one by one, and are right.
+    """
+    for name, entry in _entries().items():
+        marks = entry.get("marks", ())
+        if marks and all(flags.get(mark) for mark in marks) and cpu not in (name, *_also(entry)):
+            return name
+    return cpu
 
 
 def shipped(cpu: str, system: Mapping[str, Any]) -> MachineFacts:

@@ -19,6 +19,7 @@ from xlac_cpu.llvm.process import ask
 from xlac_cpu.machine import Machine
 from xlac_cpu.processors import shipped
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.matrix_tiles import MULTIPLY
 from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.machine.system_facts import system_facts
 from xlac_sdk.source import Diagnostic, SourceError
@@ -61,6 +62,8 @@ def target(request: Request) -> Target:
         byte_tables=bool(machine.tables),
         byte_words=machine.tables == "vpermi2b",
         primitives=NATIVE - absent,
+        # a program that is built ahead of time would have to ask the system for them
+        instructions=frozenset(MULTIPLY.values() if machine.matrix and not request.ahead else ()),
         # the C library's fmod is 6 to 200 times slower than the SDK's expansion
         lacks=frozenset(lacks | {(Primitive.REM, d) for d in DType if d.is_float}),
         size=request.size,

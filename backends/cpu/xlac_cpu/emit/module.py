@@ -124,6 +124,7 @@ def _style(target: Target, machine: Machine) -> Style:
         dots=machine.dots,
         nearest=machine.is_x86,
         tables=machine.tables,
+        matrix=machine.matrix,
         lanes=machine.vector_bytes // 4,
         big_endian=machine.big_endian,
         calls=outlined.missing(target) if target.size else frozenset(),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from xlac_cpu.emit import access
+from xlac_cpu.emit import access, matrix_tiles
 from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.lanes import WHOLE, packed_bytes
 from xlac_cpu.emit.spelling import is_literal, memory, register
@@ -148,6 +148,8 @@ class KernelWriter(LlvmExpressions):
                 given = list(map(self.argument, operands))
                 w.declare("void", symbol, *(kind for kind, _ in given))
                 w.do(f"call void @{symbol}({', '.join(f'{k} {v}' for k, v in given)})")
+            case Instruction(name=name) if self.style.matrix and name in matrix_tiles.PRODUCTS:
+                matrix_tiles.write(self, stmt)
             case Instruction(meaning=meaning):
                 self.statements(meaning)
             case Barrier() | Await():

@@ -21,6 +21,7 @@ class Style:
     narrow: bool = False  # addresses have 32 bits
     dots: str = ""  # see Machine
     tables: str = ""  # likewise
+    matrix: bool = False  # AMX multiplies tiles of bytes
     nearest: bool = False  # vectors are converted to the nearest integers, ties to even
     lanes: int = 4  # 32-bit lanes of a register
     big_endian: bool = False  # the highest byte of a number lies first

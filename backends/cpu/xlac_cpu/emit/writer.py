@@ -39,6 +39,8 @@ class LlvmWriter:
         self.lines: list[str] = []
         # allocas and loads of what does not change, at the function's start
         self.entry: list[str] = []
+        self.exit: list[str] = []  # before it returns
+        self.tiles: bytes | None = None  # the configuration of the matrix unit's registers
         self._early: dict[str, str] = {}  # names of those loads
         self.block = "entry"
         self.declarations = declarations
@@ -222,4 +224,4 @@ class LlvmWriter:
     def text(self, result: str = "void") -> str:
         """The function's body, ended by a return of `result`."""
         lines = filter(None, self.lines)
-        return "\n".join(["entry:", *self.entry, *lines, f"  ret {result}", "}"])
+        return "\n".join(["entry:", *self.entry, *lines, *self.exit, f"  ret {result}", "}"])

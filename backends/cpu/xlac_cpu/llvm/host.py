@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from xlac_cpu.llvm import resident
+from xlac_cpu.llvm import resident, tile_registers
 from xlac_cpu.machine import Machine
+from xlac_cpu.processors import named
 
 ROUNDINGS = " ".join(
     f"{name}.{dtype}" for name in ("floor", "ceil", "trunc", "round") for dtype in ("f32", "f64")
@@ -20,7 +21,7 @@ def host() -> Machine:
     resident.give_back()
     flags = llvm.get_host_cpu_features()
     features = ",".join(sorted(("+" if on else "-") + name for name, on in flags.items()))
-    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+    triple, cpu = llvm.get_process_triple(), named(llvm.get_host_cpu_name(), flags)
     arch = triple.partition("-")[0]
     if arch not in ("x86_64", "i686"):
         simd = arch in ("aarch64", "arm64")
@@ -46,5 +47,6 @@ def host() -> Machine:
         else "pshufb"
         if flags.get("avx2")
         else "",
+        matrix=bool(wide and flags.get("amx-int8")) and tile_registers.permitted(),
         dots="vpdpbusd" if flags.get("avx512vnni" if wide else "avxvnni") else "pmaddwd",
     )

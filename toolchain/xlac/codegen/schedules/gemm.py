@@ -1,4 +1,4 @@
-"""Schedules of contractions on a CPU: four templates, and the kernel that packs an operand."""
+"""Schedules of contractions on a CPU: their templates, and the kernel that packs an operand."""
 
 from __future__ import annotations
 
@@ -65,6 +65,16 @@ class BytesGemmSchedule(GemmSchedule):
     """
 
     template: ClassVar[str] = "bytes_gemm"
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixGemmSchedule(BytesGemmSchedule):
+    """A gemm of bytes by the target's matrix unit. The rows of `tile` are one or two groups of up
+    to 16: two rows of the first axis, or neighbours along the second. Its sums have up to four
+    registers, of a group by a vector of 16 columns each.
+    """
+
+    template: ClassVar[str] = "matrix_gemm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,7 @@ ContractionSchedule = (
 CONTRACTIONS = (
     GemmSchedule,
     BytesGemmSchedule,
+    MatrixGemmSchedule,
     InnerProductSchedule,
     AutovectorizedSchedule,
     StreamedGemmSchedule,

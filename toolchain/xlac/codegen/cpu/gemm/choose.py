@@ -5,7 +5,7 @@ operand is read, and the blocking.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from xlac.codegen.core.contraction import byte_words, packing
 from xlac.codegen.core.contraction.contraction import Contraction
@@ -21,6 +21,7 @@ from xlac.codegen.cpu.gemm import (
     register_transpose,
     streamed_choice,
 )
+from xlac.codegen.cpu.gemm.matrix_unit import tile_choice
 from xlac.codegen.schedules.gemm import (
     AutovectorizedSchedule,
     BytesGemmSchedule,
@@ -28,6 +29,7 @@ from xlac.codegen.schedules.gemm import (
     ContractionSchedule,
     GemmSchedule,
     InnerProductSchedule,
+    MatrixGemmSchedule,
     Operand,
     StreamedGemmSchedule,
 )
@@ -64,6 +66,8 @@ def every_template(
     """
     swap = not byte_words.able(c, target) and swaps(c, view)
     yield _tiled(c, after, view, target)
+    if c.left.dtype in byte_words.SIGNS and target.instructions:
+        yield _tiled(c, after, view, target, matrix=False)
     read = c.swapped() if swap else c
     if len(read.inner) == 1 and target.lanes(read.accumulate) > 1:
         yield inner_product_choice.chosen(read, swap, target)
@@ -81,7 +85,12 @@ def _as_read(c: Contraction, view: OperandView, target: Target) -> tuple[bool, C
     return swap, c.swapped() if swap else c
 
 
-def _tiled(given: Contraction, after: Epilogue, view: OperandView, target: Target) -> GemmSchedule:
+def _tiled(
+    given: Contraction, after: Epilogue, view: OperandView, target: Target, matrix: bool = True
+) -> GemmSchedule:
+    """The schedule of a register-blocked product: by the target's matrix unit where there is one
+    for it and it pays.
+    """
     swap, c = _as_read(given, view, target)
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
     columns, depth = max(1, c.columns.usual), max(1, size_hint(c.depth))
@@ -90,10 +99,25 @@ def _tiled(given: Contraction, after: Epilogue, view: OperandView, target: Targe
     if register_transpose.pays(after, c, tile, target):
         columns = min(columns, register_transpose.WIDE * tile.lanes)
         tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
+    turned = isinstance(c.columns.extent, int) and register_transpose.pays(after, c, tile, target)
+    if matrix and not turned and tile_choice.able(packing.merged(c), target):
+        found = tile_choice.choose(packing.merged(c), tile, target)
+        if found is not None:
+            return _by_matrix_unit(c, after, found, view, target)
     right, dtype = _right(c, tile, view, target)
     if c.word and depth > 1 and byte_words.paired(given, tile.lanes, target):
         c, dtype = byte_words.in_words(given, DType.I64), DType.I64
     return gemm(c, after, swap, tile, right, dtype, target)
+
+
+def _by_matrix_unit(
+    c: Contraction, after: Epilogue, tile: RegisterTile, view: OperandView, target: Target
+) -> MatrixGemmSchedule:
+    right, dtype = _right(c, tile, view, target)
+    made = gemm(c, after, False, tile, right, dtype, target)
+    kept = {field.name: getattr(made, field.name) for field in fields(made)}
+    own = {"transposed_store": False, "epilogue_loop": True, "backward": False}
+    return MatrixGemmSchedule(**{**kept, **own})
 
 
 def gemm(
@@ -228,7 +252,10 @@ def _check_gemm(
             )
         c = byte_words.in_words(c, schedule.dtype)
     tile = schedule.tile
-    _check_tile(tile, c, target)
+    if isinstance(schedule, MatrixGemmSchedule):
+        _check_matrix(schedule, c, target)
+    else:
+        _check_tile(tile, c, target)
     _check_right(schedule, c, view, target)
     axes = packing.merged(c) if schedule.right != "direct" else c
     cache_blocking.check(schedule.blocking, axes, tile, target)
@@ -252,6 +279,16 @@ def _check_gemm(
             ("backward",),
             "only a constant that is read once, by one row of tiles, can be read backward",
         )
+
+
+def _check_matrix(schedule: MatrixGemmSchedule, c: Contraction, target: Target) -> None:
+    axes, tile = packing.merged(c), schedule.tile
+    if not tile_choice.able(axes, target):
+        raise Misfit(("template",), "the target has no matrix unit for these operands")
+    if tile not in tile_choice.tiles(axes):
+        raise Misfit(("tile",), "its rows and vectors are not those of the matrix unit's registers")
+    if schedule.transposed_store or schedule.backward:
+        raise Misfit(("transposed_store",), "the matrix unit's sums are stored row by row, once")
 
 
 def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:

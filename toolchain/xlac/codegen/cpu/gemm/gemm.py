@@ -94,12 +94,7 @@ class Gemm(ChunkedSums):
         base = builder.let("a", build.add(left, offset(c.rows, start, "left")))
         rows = [(i, j) for i in range(size[0]) for j in range(size[1])]
         steps = [c.rows[0].left * i + c.rows[1].left * j for i, j in rows]
-        first, second = (
-            build.div(at, split.step) for at, split in zip(start, self.cut.rows, strict=True)
-        )
-        number = build.add(build.mul(first, self.cut.rows[1].count), second)
-        tiles_here = self.cut.block * self.cut.rows[1 - self.cut.axis].count
-        after = self._ahead(right, c.depth, vectors * lanes, number, tiles_here)
+        after = self._after(right, start, vectors * lanes)
         strides = self.right.strides(vectors * lanes)
         if self.cut.blocks_of_sum is None:
             sums = self._block(c.inner, base, steps, right, strides, vectors, partial, after)
@@ -116,6 +111,17 @@ class Gemm(ChunkedSums):
             self._finish(sums, rows, outer, start, size, column, partial)
         else:  # what is in memory already is finished row by row: shorter code, as fast
             self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
+
+    def _after(
+        self, right: Expr, start: tuple[Expr, Expr], width: int
+    ) -> PanelPrefetch | None:
+        """The part of the next panel that the tile at `start` prefetches."""
+        first, second = (
+            build.div(at, split.step) for at, split in zip(start, self.cut.rows, strict=True)
+        )
+        number = build.add(build.mul(first, self.cut.rows[1].count), second)
+        tiles_here = self.cut.block * self.cut.rows[1 - self.cut.axis].count
+        return self._ahead(right, self.c.depth, width, number, tiles_here)
 
     def _block_by_block(
         self,

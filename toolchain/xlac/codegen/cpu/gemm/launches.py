@@ -17,6 +17,7 @@ from xlac.codegen.cpu.gemm import autovectorized
 from xlac.codegen.cpu.gemm.choose import check, choose, every_template
 from xlac.codegen.cpu.gemm.gemm import Gemm
 from xlac.codegen.cpu.gemm.inner_product import InnerProduct
+from xlac.codegen.cpu.gemm.matrix_unit.matrix_gemm import MatrixGemm
 from xlac.codegen.cpu.gemm.streamed import StreamedGemm
 from xlac.codegen.schedules.decisions import Decisions
 from xlac.codegen.schedules.gemm import (
@@ -26,6 +27,7 @@ from xlac.codegen.schedules.gemm import (
     ContractionSchedule,
     GemmSchedule,
     InnerProductSchedule,
+    MatrixGemmSchedule,
     StreamedGemmSchedule,
 )
 from xlac.fusion import cost
@@ -93,7 +95,8 @@ def _gemm(
 
     def written(name: str, backward: bool) -> KernelLaunch:
         elements = Elements(Builder(), group, target)
-        gemm = Gemm(elements, after, c, panels, schedule, backward)
+        kind = MatrixGemm if isinstance(schedule, MatrixGemmSchedule) else Gemm
+        gemm = kind(elements, after, c, panels, schedule, backward)
         gemm.unpacked = unpacked if schedule.right == "panel" else None
         gemm.write()
         return elements.launch(name, cost.work(group))

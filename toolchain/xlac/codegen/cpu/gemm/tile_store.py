@@ -87,12 +87,19 @@ class TileStore:
         vectors: int,
         partial: build.Number,
         scalars: build.Number,
+        last_of: tuple[int, int] | None = None,
     ) -> None:
+        """The epilogue of rows whose sums are in memory: of all there, or of the last ones along
+        each axis of `last_of` rows.
+        """
         builder, lanes = self.builder, self.tile.lanes
         assert kept.space is Space.LOCAL
+        there = size if last_of is None else last_of
+        before = [build.sub(build.lift(n), of) for n, of in zip(there, size, strict=True)]
         with builder.loop("i", 0, size[0]) as i, builder.loop("j", 0, size[1]) as j:
             at_rows = (build.add(start[0], i), build.add(start[1], j))
-            base = build.mul(build.add(build.mul(i, size[1]), j), vectors * lanes)
+            row, across = build.add(i, before[0]), build.add(j, before[1])
+            base = build.mul(build.add(build.mul(row, there[1]), across), vectors * lanes)
             whole = vectors - (scalars != 0)
             for v, count, masked in self._spans(whole, whole == vectors and partial != 0):
                 value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, count * lanes))

@@ -1,0 +1,22 @@
+"""Permission to use AMX's tile registers, which Linux gives a process that asks for it: their eight
+kilobytes are then saved with each of its threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+
+_ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA)
+
+
+@cache
+def permitted() -> bool:
+    """Whether this process and its later threads may use them, which is asked for here; never
+    where the system is not Linux, or refuses.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA) == 0)

@@ -1,0 +1,1 @@
+"""Contractions of bytes by a processor's matrix unit."""
