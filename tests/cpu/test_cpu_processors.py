@@ -8,7 +8,7 @@ import pytest
 
 from xlac_cpu import BACKEND
 from xlac_cpu.llvm.host import host
-from xlac_cpu.processors import TABLE, shipped, table
+from xlac_cpu.processors import TABLE, named, shipped, table
 from xlac_cpu.target import probe
 from xlac_sdk.machine.system_facts import system_facts
 from xlac_sdk.machine_facts import MachineFacts
@@ -53,3 +53,19 @@ def test_given_facts_leave_the_shipped_ones_to_sums() -> None:
     target = BACKEND.target(asked)
     assert target.hardware.l2_rate == 48 and target.shipped.hardware == table()["znver3"]
     assert BACKEND.target(Request(cpu="znver3", triple=TRIPLE)) == target.shipped
+
+
+def test_a_processor_is_named_by_features_that_only_its_kind_has() -> None:
+    """Some virtual machines report another processor's model number."""
+    amx = {"amx-tile": True, "avx512fp16": True, "avx2": True}
+    assert named("rocketlake", amx) == "sapphirerapids"
+    assert named("a-later-one", amx) == "sapphirerapids"
+    assert named("graniterapids", amx) == "graniterapids"
+    assert named("rocketlake", {"avx2": True}) == "rocketlake"
+    assert named("znver4", {**amx, "amx-tile": False}) == "znver4"
+
+
+def test_marks_are_features_of_llvm() -> None:
+    entries = json.loads(TABLE.read_text(encoding="utf-8"))
+    marks = {mark for entry in entries.values() for mark in entry.get("marks", ())}
+    assert marks and marks <= set(probe(TRIPLE, "x86-64", "")["features"])

@@ -1,8 +1,8 @@
 """Products of bytes by a processor's matrix unit, such as x86's AMX: instructions that multiply
 tiles of up to 16 rows of 64 bytes, and add 16 columns of 32-bit sums a row.
 
-One instruction of kernel IR is the whole sum of a block of results: a backend keeps the sums in tile
-registers meanwhile. Elsewhere its meaning, loops of `dot4`, is run.
+One instruction of kernel IR is the whole sum of a block of results: a backend keeps the sums in
+tile registers meanwhile. Elsewhere its meaning, loops of `dot4`, is run.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ from xlac_sdk.kernel_ir.build import Builder
 from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr, Instruction, Var
 from xlac_sdk.kernel_ir.primitives import Primitive
 
-MULTIPLY = {
-    DType.U32: "matrix.multiply.m16n16k64.u8",
-    DType.I32: "matrix.multiply.m16n16k64.i8",
-}
+MULTIPLY = {DType.U32: "matrix.multiply.m16n16k64.u8", DType.I32: "matrix.multiply.m16n16k64.i8"}
 """The instructions, by the type of the words whose bytes are the left operand's."""
 ROWS, WORDS, BYTES = 16, 16, 4  # the most rows of a tile, its most words a row, bytes of a word
 REGISTERS, SUMS = 8, 4  # tiles that a unit holds, and those of them that have sums
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class SumLoop:
     """A loop of a sum: its trip count, and what a turn adds to the place in each operand, in bytes
     of the left one and in words of the right one.
     """
@@ -55,7 +52,7 @@ class MatrixBlock:
     words: int
     pitch: int
     share: int
-    loops: tuple[Steps, ...]
+    loops: tuple[SumLoop, ...]
 
     @property
     def width(self) -> int:
@@ -72,15 +69,15 @@ class MatrixBlock:
     @staticmethod
     def read(numbers: Sequence[int]) -> MatrixBlock:
         """The block that `numbers` gave."""
-        many, *head = numbers[:7]
+        many, row, vectors, lanes, words, pitch, share = numbers[:7]
         heights, groups = (tuple(numbers[7 + k * many : 7 + (k + 1) * many]) for k in range(2))
         rest = numbers[7 + 2 * many :]
-        loops = tuple(Steps(*rest[k : k + 3]) for k in range(0, len(rest), 3))
-        return MatrixBlock(heights, groups, *head, loops)
+        loops = tuple(SumLoop(*rest[k : k + 3]) for k in range(0, len(rest), 3))
+        return MatrixBlock(heights, groups, row, vectors, lanes, words, pitch, share, loops)
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixProduct:
+class TileProduct:
     """The operands of an instruction: where it stores its sums, row after row, where its operands
     begin, and what of the right one it prefetches, from `next_at` on.
     """
@@ -94,11 +91,11 @@ class MatrixProduct:
     block: MatrixBlock
 
     @staticmethod
-    def of(stmt: Instruction) -> MatrixProduct:
+    def of(stmt: Instruction) -> TileProduct:
         """The operands of one of the instructions of `MULTIPLY`."""
         sums, left, left_at, right, right_at, next_at, *numbers = stmt.operands
         values = [int(cast(Const, number).value) for number in numbers]
-        return MatrixProduct(
+        return TileProduct(
             cast(Buffer, sums),
             cast(Buffer, left),
             cast(Expr, left_at),

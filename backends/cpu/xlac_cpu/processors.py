@@ -1,6 +1,6 @@
 """The table of processors in `processors.json`: machine facts by LLVM's names of processors, each
-entry with its source, and with the features (`marks`) that only its processors have. Names without an entry, such as x86-64-v3, which is no one processor, have
-the defaults of `MachineFacts`.
+entry with its source, some with features (`marks`) that no other entry's processors have. Names
+without an entry, such as x86-64-v3, which is no one processor, have the defaults of `MachineFacts`.
 """
 
 from __future__ import annotations

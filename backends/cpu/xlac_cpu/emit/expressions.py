@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from xlac_cpu.emit import access, arithmetic, byte_tables, convert, dot4
+from xlac_cpu.emit import access, arithmetic, convert
 from xlac_cpu.emit.access import Address
+from xlac_cpu.emit.bytes import byte_tables, dot4
 from xlac_cpu.emit.loops import addresses
 from xlac_cpu.emit.spelling import (
     constant,

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from xlac_cpu.emit import access, matrix_tiles
+from xlac_cpu.emit import access
+from xlac_cpu.emit.bytes import matrix_tiles
 from xlac_cpu.emit.expressions import LlvmExpressions
 from xlac_cpu.emit.lanes import WHOLE, packed_bytes
 from xlac_cpu.emit.spelling import is_literal, memory, register

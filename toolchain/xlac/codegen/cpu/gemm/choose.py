@@ -5,7 +5,7 @@ operand is read, and the blocking.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from xlac.codegen.core.contraction import byte_words, packing
 from xlac.codegen.core.contraction.contraction import Contraction
@@ -64,9 +64,9 @@ def every_template(
     """A schedule of each template for a contraction, also of those by which it cannot be
     computed.
     """
-    swap = not byte_words.able(c, target) and swaps(c, view)
+    swap = not byte_words.able(c, target) and inner_product_choice.swaps(c, view)
     yield _tiled(c, after, view, target)
-    if c.left.dtype in byte_words.SIGNS and target.instructions:
+    if target.instructions:
         yield _tiled(c, after, view, target, matrix=False)
     read = c.swapped() if swap else c
     if len(read.inner) == 1 and target.lanes(read.accumulate) > 1:
@@ -81,16 +81,14 @@ def _as_read(c: Contraction, view: OperandView, target: Target) -> tuple[bool, C
     """Whether the operands are exchanged, and the contraction then, or in words of bytes."""
     if byte_words.able(c, target):
         return False, byte_words.in_words(c)
-    swap = swaps(c, view)
+    swap = inner_product_choice.swaps(c, view)
     return swap, c.swapped() if swap else c
 
 
 def _tiled(
     given: Contraction, after: Epilogue, view: OperandView, target: Target, matrix: bool = True
 ) -> GemmSchedule:
-    """The schedule of a register-blocked product: by the target's matrix unit where there is one
-    for it and it pays.
-    """
+    """The schedule of a register-blocked product, also by a `matrix` unit where that pays."""
     swap, c = _as_read(given, view, target)
     rows = (max(1, c.rows[0].usual), max(1, c.rows[1].usual))
     columns, depth = max(1, c.columns.usual), max(1, size_hint(c.depth))
@@ -99,25 +97,13 @@ def _tiled(
     if register_transpose.pays(after, c, tile, target):
         columns = min(columns, register_transpose.WIDE * tile.lanes)
         tile = register_tile.choose(target, c.accumulate, rows, columns, depth)
-    turned = isinstance(c.columns.extent, int) and register_transpose.pays(after, c, tile, target)
-    if matrix and not turned and tile_choice.able(packing.merged(c), target):
-        found = tile_choice.choose(packing.merged(c), tile, target)
-        if found is not None:
-            return _by_matrix_unit(c, after, found, view, target)
-    right, dtype = _right(c, tile, view, target)
+    unit = tile_choice.choose(packing.merged(c), tile, after, target) if matrix else None
+    right, dtype = _right(c, unit or tile, view, target)
+    if unit is not None:
+        return tile_choice.chosen(gemm(c, after, swap, unit, right, dtype, target))
     if c.word and depth > 1 and byte_words.paired(given, tile.lanes, target):
         c, dtype = byte_words.in_words(given, DType.I64), DType.I64
     return gemm(c, after, swap, tile, right, dtype, target)
-
-
-def _by_matrix_unit(
-    c: Contraction, after: Epilogue, tile: RegisterTile, view: OperandView, target: Target
-) -> MatrixGemmSchedule:
-    right, dtype = _right(c, tile, view, target)
-    made = gemm(c, after, False, tile, right, dtype, target)
-    kept = {field.name: getattr(made, field.name) for field in fields(made)}
-    own = {"transposed_store": False, "epilogue_loop": True, "backward": False}
-    return MatrixGemmSchedule(**{**kept, **own})
 
 
 def gemm(
@@ -152,16 +138,6 @@ def gemm(
         turned,
         after.weight > LONG_EPILOGUE or (turned and register_transpose.reads_rows(after, c, tile)),
         c.right.constant and streams(axes, tile, blocking),
-    )
-
-
-def swaps(c: Contraction, view: OperandView) -> bool:
-    """Whether a product with one column is faster as one with one row."""
-    return (
-        c.columns.extent == 1
-        and c.row_count == c.rows[1].extent != 1
-        and view.folded is None
-        and len(c.inner) == 1
     )
 
 
@@ -222,7 +198,7 @@ def check(
     if isinstance(schedule, StreamedGemmSchedule):
         streamed_choice.check(schedule, c, view, after, target)
         return
-    if schedule.swap and not swaps(c, view):
+    if schedule.swap and not inner_product_choice.swaps(c, view):
         raise Misfit(("swap",), "only a product with one column of a matrix can be swapped")
     c = c.swapped() if schedule.swap else c
     match schedule:
@@ -252,10 +228,7 @@ def _check_gemm(
             )
         c = byte_words.in_words(c, schedule.dtype)
     tile = schedule.tile
-    if isinstance(schedule, MatrixGemmSchedule):
-        _check_matrix(schedule, c, target)
-    else:
-        _check_tile(tile, c, target)
+    _check_tile(schedule, c, target)
     _check_right(schedule, c, view, target)
     axes = packing.merged(c) if schedule.right != "direct" else c
     cache_blocking.check(schedule.blocking, axes, tile, target)
@@ -281,17 +254,11 @@ def _check_gemm(
         )
 
 
-def _check_matrix(schedule: MatrixGemmSchedule, c: Contraction, target: Target) -> None:
-    axes, tile = packing.merged(c), schedule.tile
-    if not tile_choice.able(axes, target):
-        raise Misfit(("template",), "the target has no matrix unit for these operands")
-    if tile not in tile_choice.tiles(axes):
-        raise Misfit(("tile",), "its rows and vectors are not those of the matrix unit's registers")
-    if schedule.transposed_store or schedule.backward:
-        raise Misfit(("transposed_store",), "the matrix unit's sums are stored row by row, once")
-
-
-def _check_tile(tile: RegisterTile, c: Contraction, target: Target) -> None:
+def _check_tile(schedule: GemmSchedule, c: Contraction, target: Target) -> None:
+    if isinstance(schedule, MatrixGemmSchedule):
+        tile_choice.check(schedule, packing.merged(c), target)
+        return
+    tile = schedule.tile
     most = target.lanes(c.accumulate)
     if tile.lanes & (tile.lanes - 1) or tile.lanes > most:
         raise Misfit(("tile", "lanes"), f"it must be a power of two, at most {most} on this target")

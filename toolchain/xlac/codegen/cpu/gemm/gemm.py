@@ -112,9 +112,7 @@ class Gemm(ChunkedSums):
         else:  # what is in memory already is finished row by row: shorter code, as fast
             self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
 
-    def _after(
-        self, right: Expr, start: tuple[Expr, Expr], width: int
-    ) -> PanelPrefetch | None:
+    def _after(self, right: Expr, start: tuple[Expr, Expr], width: int) -> PanelPrefetch | None:
         """The part of the next panel that the tile at `start` prefetches."""
         first, second = (
             build.div(at, split.step) for at, split in zip(start, self.cut.rows, strict=True)

@@ -87,3 +87,13 @@ def _loops(c: Contraction, rows: int, columns: int) -> list[Dim]:
     """The extents of the loops around tiles."""
     tiles = split_of(c.rows[1].extent, rows).count, split_of(c.columns.extent, columns).count
     return [*(a.extent for a in c.outer), c.rows[0].extent, *tiles]
+
+
+def swaps(c: Contraction, view: OperandView) -> bool:
+    """Whether a product with one column is faster as one with one row."""
+    return (
+        c.columns.extent == 1
+        and c.row_count == c.rows[1].extent != 1
+        and view.folded is None
+        and len(c.inner) == 1
+    )

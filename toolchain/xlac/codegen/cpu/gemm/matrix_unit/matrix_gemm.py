@@ -1,5 +1,5 @@
-"""The template of contractions of bytes that a matrix unit computes: one instruction is the sum of a
-tile, which is then in memory for the epilogue.
+"""The template of contractions of bytes that a matrix unit computes: one instruction is the sum of
+a tile, which is then in memory for the epilogue.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from xlac.codegen.cpu.gemm.gemm import Gemm
 from xlac.codegen.cpu.gemm.matrix_unit import tile_choice
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Expr
-from xlac_sdk.kernel_ir.matrix_tiles import MatrixProduct
+from xlac_sdk.kernel_ir.matrix_tiles import TileProduct
 
 
 class MatrixGemm(Gemm):
@@ -40,7 +40,7 @@ class MatrixGemm(Gemm):
         share = 0 if after is None else after.share
         block = tile_choice.block(c, self.tile, vectors, self.right.strides(width), share)
         kept = builder.local("s", c.accumulate, rows[0] * rows[1] * block.width)
-        product = MatrixProduct(
+        product = TileProduct(
             kept,
             self.elements.parameter(c.left.value, Access.READ),
             base,
@@ -51,6 +51,4 @@ class MatrixGemm(Gemm):
         )
         product.write(builder, SIGNS[c.left.dtype])
         scalars = partial if partial != 0 and self.mask is None else 0
-        self._finish_rows(
-            kept, outer, start, size, column, vectors, partial, scalars, last_of=rows
-        )
+        self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars, last_of=rows)

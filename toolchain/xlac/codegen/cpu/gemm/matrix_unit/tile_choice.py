@@ -11,13 +11,17 @@ processors that have it (Intel 64 and IA-32 Optimization Reference Manual, chapt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from xlac.codegen.core.contraction.byte_words import BYTES, SIGNS
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split
-from xlac.codegen.cpu.gemm import register_tile
+from xlac.codegen.core.epilogue import Epilogue
+from xlac.codegen.cpu.gemm import register_tile, register_transpose
+from xlac.codegen.schedules.gemm import GemmSchedule, MatrixGemmSchedule
+from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import Shape, static
-from xlac_sdk.kernel_ir.matrix_tiles import MULTIPLY, ROWS, SUMS, WORDS, MatrixBlock, Steps
+from xlac_sdk.kernel_ir.matrix_tiles import MULTIPLY, ROWS, SUMS, WORDS, MatrixBlock, SumLoop
 from xlac_sdk.target import Target
 
 ROW = 1.15  # cycles of a row of a product of two registers
@@ -42,16 +46,37 @@ def able(c: Contraction, target: Target) -> bool:
     )
 
 
-def choose(c: Contraction, other: RegisterTile, target: Target) -> RegisterTile | None:
-    """The tile of a contraction, or None if vectors with the tile `other` take no longer."""
+def choose(
+    c: Contraction, other: RegisterTile, after: Epilogue, target: Target
+) -> RegisterTile | None:
+    """The tile of a contraction, or None if the unit cannot compute it, if vectors with the tile
+    `other` take no longer, or if their results would be transposed in registers.
+    """
+    if not able(c, target) or register_transpose.pays(after, c, other, target):
+        return None
     first, second, columns, depth = _sizes(c)
-    vectors = register_tile.whole(
-        other, target, c.accumulate, (first, second), columns, depth
-    )
+    vectors = register_tile.whole(other, target, c.accumulate, (first, second), columns, depth)
     cost, best = min(
         ((whole(c, tile), tile) for tile in tiles(c)), key=lambda found: (found[0], *found[1].rows)
     )
     return best if cost < vectors else None
+
+
+def chosen(gemm: GemmSchedule) -> MatrixGemmSchedule:
+    """The schedule of a gemm whose tiles the matrix unit computes."""
+    kept = {field.name: getattr(gemm, field.name) for field in fields(gemm)}
+    own = {"transposed_store": False, "epilogue_loop": True, "backward": False}
+    return MatrixGemmSchedule(**{**kept, **own})
+
+
+def check(schedule: MatrixGemmSchedule, c: Contraction, target: Target) -> None:
+    """Raises Misfit for a schedule by which the matrix unit cannot compute a contraction."""
+    if not able(c, target):
+        raise Misfit(("template",), "the target has no matrix unit for these operands")
+    if schedule.tile not in tiles(c):
+        raise Misfit(("tile",), "its rows and vectors are not those of the matrix unit's registers")
+    if schedule.transposed_store or schedule.backward:
+        raise Misfit(("transposed_store",), "the matrix unit's sums are stored row by row, once")
 
 
 def whole(c: Contraction, tile: RegisterTile) -> float:
@@ -109,20 +134,21 @@ def block(
     axes in the panel, of which it prefetches a `share`-th part.
     """
     words, heights = step_words(c), groups(tile)
-    steps = [(axis.extent, axis.left, by) for axis, by in zip(c.inner, strides, strict=True)]
-    count, left, right = steps.pop()
-    steps.append((count // words, left * words, right * words))
+    axes = zip(c.inner, strides, strict=True)
+    *loops, last = [SumLoop(*static((axis.extent, axis.left, by))) for axis, by in axes]
+    inner = SumLoop(last.count // words, last.left * words, last.right * words)
     apart = c.rows[0].left if tile.rows[0] == 2 else c.rows[1].left * heights[0]
+    row, group = static((c.rows[1].left, apart))
     return MatrixBlock(
         heights,
-        static((0, apart))[: len(heights)],
-        *static((c.rows[1].left,)),
+        (0, group)[: len(heights)],
+        row,
         vectors,
         tile.lanes,
         words,
-        *static((right,)),
+        last.right,
         share,
-        tuple(Steps(*static(step)) for step in steps),
+        (*loops, inner),
     )
 
 

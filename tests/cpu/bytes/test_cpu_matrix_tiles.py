@@ -27,28 +27,23 @@ from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.leaf import Param
-from xlac_cpu.emit.matrix_tiles import configuration
+from xlac_cpu.emit.bytes.matrix_tiles import configuration
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.build import add, load, mul
 from xlac_sdk.kernel_ir.kernel import Instruction, statements
-from xlac_sdk.kernel_ir.matrix_tiles import (
-    MULTIPLY,
-    MatrixBlock,
-    MatrixProduct,
-    Steps,
-)
+from xlac_sdk.kernel_ir.matrix_tiles import MULTIPLY, MatrixBlock, SumLoop, TileProduct
 from xlac_sdk.target import Request, Target
 
 BLOCKS = {
-    "whole": MatrixBlock((16, 16), (0, 16 * 200), 200, 2, 16, 16, 32, 0, (Steps(3, 64, 512),)),
-    "one group": MatrixBlock((7,), (0,), 100, 4, 16, 16, 64, 0, (Steps(1, 64, 1024),)),
-    "uneven": MatrixBlock((13, 12), (0, 13 * 90), 90, 1, 16, 6, 16, 0, (Steps(2, 24, 96),)),
-    "two rows": MatrixBlock((5, 5), (0, 700), 64, 2, 16, 3, 32, 0, (Steps(4, 12, 96),)),
+    "whole": MatrixBlock((16, 16), (0, 16 * 200), 200, 2, 16, 16, 32, 0, (SumLoop(3, 64, 512),)),
+    "one group": MatrixBlock((7,), (0,), 100, 4, 16, 16, 64, 0, (SumLoop(1, 64, 1024),)),
+    "uneven": MatrixBlock((13, 12), (0, 13 * 90), 90, 1, 16, 6, 16, 0, (SumLoop(2, 24, 96),)),
+    "two rows": MatrixBlock((5, 5), (0, 700), 64, 2, 16, 3, 32, 0, (SumLoop(4, 12, 96),)),
     "nested": MatrixBlock(
-        (8,), (0,), 32, 3, 16, 8, 48, 0, (Steps(3, 256, 768), Steps(2, 32, 384))
+        (8,), (0,), 32, 3, 16, 8, 48, 0, (SumLoop(3, 256, 768), SumLoop(2, 32, 384))
     ),
-    "prefetching": MatrixBlock((9, 9), (0, 288), 32, 2, 16, 4, 32, 4, (Steps(2, 16, 128),)),
+    "prefetching": MatrixBlock((9, 9), (0, 288), 32, 2, 16, 4, 32, 4, (SumLoop(2, 16, 128),)),
 }
 
 
@@ -67,7 +62,7 @@ def test_the_instruction_is_what_it_means(name: str, word: DType) -> None:
         with b.loop("t", 0, 3) as t:
             kept = b.local("kept", DType.I32, rows * block.width)
             at, first = b.let("at", mul(t, 64)), mul(t, rows * block.width)
-            MatrixProduct(kept, buffers["x"], at, buffers["y"], at, at, block).write(b, word)
+            TileProduct(kept, buffers["x"], at, buffers["y"], at, at, block).write(b, word)
             with b.loop("i", 0, rows * block.width) as i:
                 b.store(buffers["s"], add(first, i), load(kept, i))
 
@@ -105,7 +100,8 @@ class Contractions:
 
     def add(self, op: Dot | Conv, x: DType, *shapes: tuple[int, ...]) -> None:
         """A contraction of bytes, with a constant added, of a weight that is the right operand."""
-        (left, a), (right, b) = self.param(x, shapes[0], False), self.param(DType.I8, shapes[1], True)
+        left, a = self.param(x, shapes[0], False)
+        right, b = self.param(DType.I8, shapes[1], True)
         name = f"y{len(self.outputs)}"
         self.outputs[name] = build.add(Node.of(op, left, right), build.constant(np.int32(3)))
         self.exact[name] = np.asarray(op.evaluate(a.astype(np.int32), b.astype(np.int32))) + 3

@@ -16,7 +16,7 @@ from xlac_sdk.kernel_ir.matrix_tiles import (
     REGISTERS,
     SUMS,
     MatrixBlock,
-    MatrixProduct,
+    TileProduct,
 )
 
 LINE = 64  # bytes of a line of a cache
@@ -29,7 +29,7 @@ def write(e: LlvmExpressions, stmt: Instruction) -> None:
     """Writes a product. The registers are configured when the function begins, since that takes as
     long as several products: all of a function have blocks of one shape.
     """
-    given = MatrixProduct.of(stmt)
+    given = TileProduct.of(stmt)
     _configure(e.w, configuration(given.block))
     left, right = e.pointer(given.left, given.left_at), e.pointer(given.right, given.right_at)
     following, sums = e.pointer(given.right, given.next_at), e.buffers[given.sums][0]

@@ -1,0 +1,1 @@
+"""Bytes that are multiplied and looked up many at once."""
