@@ -12,7 +12,7 @@ from xlac.ir.graph import Node
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.reduction.contraction import Dot
-from xlac.ops.scalar.arithmetic import Exp
+from xlac.ops.scalar.exponential import Exp
 from xlac_sdk.dtypes import DType
 
 AVX512 = TARGETS["avx512"]

@@ -61,7 +61,7 @@ def test_a_panel_is_packed_where_it_is_used() -> None:
 
 
 def test_a_long_sum_is_packed_chunk_by_chunk() -> None:
-    little, decisions = replace(cpu(), temporary_bytes=64), Decisions("kernel", {})
+    little, decisions = replace(TARGETS["avx512"], temporary_bytes=64), Decisions("kernel", {})
     lower(PRODUCTS["long sums"](), little, "kernel", decisions)
     chosen = decisions.settled["main"]
     assert isinstance(chosen, GemmSchedule)

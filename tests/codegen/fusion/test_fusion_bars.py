@@ -13,7 +13,8 @@ from xlac.fusion.group import Kind, Partition
 from xlac.fusion.partition import is_alias, partition
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build
-from xlac.ops.scalar.arithmetic import Add, Exp, Max, Mul
+from xlac.ops.scalar.arithmetic import Add, Max, Mul
+from xlac.ops.scalar.exponential import Exp
 from xlac.ops.tensor.view import Broadcast, Transpose
 
 apply = build.apply

@@ -13,8 +13,9 @@ from xlac.fusion.partition import partition
 from xlac.ir.graph import Graph, Node
 from xlac.ops import build, numeric
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Add, Exp, Mul, Sub
+from xlac.ops.scalar.arithmetic import Add, Mul, Sub
 from xlac.ops.scalar.comparison import Compare, Select
+from xlac.ops.scalar.exponential import Exp
 from xlac_sdk.dtypes import DType
 from xlac_sdk.target import Target
 

@@ -10,8 +10,9 @@ from xlac.fusion.group import Kind
 from xlac.ir.graph import Node
 from xlac.ops import build
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Add, Exp, Max, Mul, Sub
+from xlac.ops.scalar.arithmetic import Add, Max, Mul, Sub
 from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.exponential import Exp
 from xlac.ops.tensor.view import Broadcast, Reshape
 from xlac_sdk.dtypes import DType
 

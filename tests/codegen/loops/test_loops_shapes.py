@@ -8,8 +8,9 @@ from loops_harness import MASKED, PLAIN, check_group, constant, group_of, param
 from xlac.codegen.lower import lower
 from xlac.fusion.group import Group, Kind
 from xlac.ir.graph import Node
-from xlac.ops.scalar.arithmetic import Add, Exp, Mul, Sub
+from xlac.ops.scalar.arithmetic import Add, Mul, Sub
 from xlac.ops.scalar.comparison import Compare, Select
+from xlac.ops.scalar.exponential import Exp
 from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
 from xlac_sdk.dtypes import DType

@@ -12,7 +12,7 @@ from xlac.ir.op import ShapeError, normal_axis
 from xlac.ir.types import Type
 from xlac.ops.checks import dims, undivided
 from xlac.ops.reduction import contraction, order, reduction
-from xlac.ops.scalar import arithmetic, comparison
+from xlac.ops.scalar import arithmetic, comparison, exponential
 from xlac.ops.tensor import extend, gather, leaf, view
 from xlac.ops.values import (
     Value,
@@ -71,14 +71,14 @@ def select(condition: Value, x: Value, y: Value) -> Node:
     return Node.of(comparison.Select(), *(broadcast_to(n, shape) for n in (test, x, y)))
 
 
-def exp(x: Node) -> Node:
-    """e to the power x."""
-    return Node.of(arithmetic.Exp(), x)
+def exp(x: Node, flush: bool = False) -> Node:
+    """e to the power x; with `flush`, 0 where that is below the smallest normal number."""
+    return Node.of(exponential.Exp(flush), x)
 
 
 def log(x: Node) -> Node:
     """The natural logarithm of x."""
-    return Node.of(arithmetic.Log(), x)
+    return Node.of(exponential.Log(), x)
 
 
 def sqrt(x: Node) -> Node:

@@ -21,7 +21,8 @@ from xlac.ir.types import Type
 from xlac_sdk.dtypes import DType
 
 TITLES = {
-    "leaf": "Sources", "arithmetic comparison": "Scalar primitives", "convert": "Conversions",
+    "leaf": "Sources", "arithmetic exponential comparison": "Scalar primitives",
+    "convert": "Conversions",
     "view extend": "Views", "gather scatter dynamic_slice": "Gather and scatter",
     "reduction window window_choice cumulative": "Reductions and windows",
     "contraction conv": "Dot and convolution", "order": "Sorting",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from xlac.ir.graph import Graph, Node
 from xlac.ops.reduction.conv import Conv
-from xlac.ops.scalar.arithmetic import Add, Exp
+from xlac.ops.scalar.arithmetic import Add
+from xlac.ops.scalar.exponential import Exp
 from xlac.ops.tensor.view import Transpose
 from xlac.passes import motion
 from xlac.passes.registry import Pass, at_least, register

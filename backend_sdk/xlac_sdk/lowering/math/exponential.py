@@ -103,7 +103,7 @@ TANH_PIECES = PiecewisePolynomial(
 )  # fmt: skip
 TANH_END = 9.125
 # bounds beyond which exp overflows or is 0; in between, 2^n is in the range of `scaled`
-RANGE = {DType.F32: (-105.0, 89.0), DType.F64: (-746.0, 710.0)}
+RANGE = {DType.F32: (-104.0, 89.0), DType.F64: (-745.2, 710.0)}
 RANGE2 = {DType.F32: (-151.0, 128.5), DType.F64: (-1076.0, 1024.5)}
 # the same for a single multiplication by 2^n: subnormal results are flushed to 0
 FAST = {DType.F32: (-88.0, 88.7), DType.F64: (-709.0, 709.7)}
@@ -119,10 +119,10 @@ def exp(m: Writer, x: Value) -> Value:
     """e^x = 2^n (1 + r + r^2 q(r)): 1 ulp; subnormal results are rounded twice. Fast: they are
     flushed to 0.
     """
-    x = x.at_least((FAST if m.fast else RANGE)[x.dtype][0]).at_most(
-        (FAST if m.fast else RANGE)[x.dtype][1]
-    )
-    return (scaled_once if m.fast else scaled)(m, *_significand(m, x))
+    if m.fast:
+        low, high = FAST[x.dtype]
+        return scaled_once(m, *_significand(m, x.at_least(low).at_most(high)))
+    return _or_zero(m, x, scaled(m, *_significand(m, x.at_most(RANGE[x.dtype][1]))))
 
 
 def bounded_exp(m: Writer, x: Value) -> Value:
@@ -136,8 +136,16 @@ def falling_exp(m: Writer, x: Value) -> Value:
     """exp for x up to 0, or NaN."""
     if m.spells(P.EXP, (x,)):
         return m.native(P.EXP, x)
-    significand, n = _significand(m, x.at_least((FAST if m.fast else RANGE)[x.dtype][0]))
-    return (scaled_once if m.fast else scaled_down)(m, significand, n)
+    if m.fast:
+        return scaled_once(m, *_significand(m, x.at_least(FAST[x.dtype][0])))
+    return _or_zero(m, x, scaled_down(m, *_significand(m, x)))
+
+
+def _or_zero(m: Writer, x: Value, y: Value) -> Value:
+    """e^x, which `y` is unless it is 0: there y may be anything. To round it to 0 would be slow, as
+    subnormal results are on some processors.
+    """
+    return m.select(x < RANGE[x.dtype][0], 0.0, y)
 
 
 def _significand(m: Writer, x: Value) -> tuple[Value, Exponent]:

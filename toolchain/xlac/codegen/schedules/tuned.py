@@ -12,6 +12,7 @@ from typing import Any
 from xlac.codegen.schedules.schedule import Schedule
 from xlac.fusion.group import Placement
 from xlac.passes.rewrite.choices import WORDS
+from xlac_sdk.kernel_ir.matrix_tiles import MULTIPLY
 from xlac_sdk.target import Target
 
 SECTION = "tuned"
@@ -26,10 +27,12 @@ FACTS = (
 
 def machine_of(target: Target) -> dict[str, Any]:
     """The facts that the target of a program must share with the machine that its schedules were
-    measured on; further ones (caches, the processor) are told only.
+    measured on; further ones (caches, the processor) are told only. So are the instructions of a
+    CPU's matrix unit: a schedule that needs them says so itself.
     """
     facts = {"target": target.name, **{name: getattr(target, name) for name in FACTS}}
-    return {**facts, "instructions": " ".join(sorted(target.instructions))}
+    needed = target.instructions - frozenset(MULTIPLY.values())
+    return {**facts, "instructions": " ".join(sorted(needed))}
 
 
 def differences(machine: Mapping[str, Any], target: Target) -> list[str]:

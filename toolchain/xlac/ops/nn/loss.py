@@ -13,7 +13,7 @@ from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.checks import FLOATS, check_dtype, check_one_dtype
 from xlac.ops.reduction import named_reductions, statistics
-from xlac.ops.scalar import arithmetic, elementary, native
+from xlac.ops.scalar import elementary, exponential, native
 from xlac_sdk.dtypes import DType
 
 Reduction = Literal["mean", "sum", "none"]
@@ -146,7 +146,7 @@ class BinaryCrossEntropy(Pairwise):
 
     def each(self, x: Node, y: Node) -> Node:
         yes = build.maximum(build.log(x), -100.0)
-        no = build.maximum(Node.of(arithmetic.Log1p(), build.mul(x, -1.0)), -100.0)
+        no = build.maximum(Node.of(exponential.Log1p(), build.mul(x, -1.0)), -100.0)
         return build.mul(build.add(build.mul(y, yes), build.mul(build.sub(1.0, y), no)), -1.0)
 
     def slopes(self, x: Node, y: Node) -> tuple[Node, Node] | None:
@@ -179,7 +179,7 @@ class BinaryCrossEntropyWithLogits(Pairwise):
     def each(self, x: Node, y: Node) -> Node:
         power = build.exp(build.mul(elementary.absolute(x), -1.0))
         return build.add(
-            build.sub(build.maximum(x, 0.0), build.mul(x, y)), Node.of(arithmetic.Log1p(), power)
+            build.sub(build.maximum(x, 0.0), build.mul(x, y)), Node.of(exponential.Log1p(), power)
         )
 
     def slopes(self, x: Node, y: Node) -> tuple[Node, Node] | None:

@@ -45,7 +45,9 @@ def shifted(x: Node, axis: int) -> Node:
 
 @declare
 class Softmax(Normalised):
-    """Exponentials scaled to sum to 1 along `axis`."""
+    """Exponentials scaled to sum to 1 along `axis`. Of x less its largest element, those below
+    the smallest normal number are 0.
+    """
 
     mnemonic = "softmax"
     axis: int = -1
@@ -60,7 +62,7 @@ class Softmax(Normalised):
 
     def expand(self, *inputs: Node) -> Node:
         (x,) = inputs
-        powers = build.exp(shifted(build.compute(x), self.axis))
+        powers = build.exp(shifted(build.compute(x), self.axis), flush=True)
         return build.cast(
             build.div(powers, build.reduce(powers, "add", self.axis, True)), x.type.dtype
         )

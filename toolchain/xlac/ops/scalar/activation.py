@@ -12,7 +12,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, Sample, declare
 from xlac.ops import build, numeric
 from xlac.ops.checks import NUMBERS
-from xlac.ops.scalar import arithmetic, native
+from xlac.ops.scalar import exponential, native
 from xlac.ops.scalar.formula import Direct, Formula, cases
 from xlac_sdk.kernel_ir.primitives import Primitive
 
@@ -110,7 +110,7 @@ class Elu(Direct):
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
-        power = Node.of(arithmetic.Expm1(), build.minimum(x, 0.0))
+        power = Node.of(exponential.Expm1(), build.minimum(x, 0.0))
         return positive(x, x, build.mul(power, self.alpha))
 
     def meaning(self, *arrays: Array) -> Array:
@@ -148,7 +148,7 @@ class Celu(Direct):
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
-        power = Node.of(arithmetic.Expm1(), build.div(build.minimum(x, 0.0), self.alpha))
+        power = Node.of(exponential.Expm1(), build.div(build.minimum(x, 0.0), self.alpha))
         return positive(x, x, build.mul(power, self.alpha))
 
     def meaning(self, *arrays: Array) -> Array:
@@ -249,7 +249,7 @@ class Softplus(Direct):
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
         power = build.exp(build.mul(Node.of(native.Abs(), x), -1.0))
-        return build.add(build.maximum(x, 0.0), Node.of(arithmetic.Log1p(), power))
+        return build.add(build.maximum(x, 0.0), Node.of(exponential.Log1p(), power))
 
     def meaning(self, *arrays: Array) -> Array:
         return np.logaddexp(arrays[0], 0).astype(arrays[0].dtype)

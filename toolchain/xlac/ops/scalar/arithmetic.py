@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xlac.ir.faults import INFINITY, DeclaredFault, IntegerDivision, NegativePower
+from xlac.ir.faults import DeclaredFault, IntegerDivision, NegativePower
 from xlac.ir.graph import Node, apply
 from xlac.ir.op import Sample, declare
 from xlac.ir.types import Type
@@ -166,40 +166,6 @@ class Round(Unary):
     mnemonic, primitive = "round", Primitive.ROUND
     creates = frozenset()
     derivatives = ("0",)
-
-
-@declare
-class Exp(Unary):
-    """e to the power x."""
-
-    mnemonic, primitive = "exp", Primitive.EXP
-    creates = frozenset({INFINITY})
-    derivatives = ("t * result",)
-
-
-@declare
-class Expm1(Unary):
-    """exp(x) - 1, accurate near 0."""
-
-    mnemonic, primitive = "expm1", Primitive.EXPM1
-    creates = frozenset({INFINITY})
-    derivatives = ("t * (result + 1)",)
-
-
-@declare
-class Log(Unary):
-    """The natural logarithm; NaN below 0, -inf at 0."""
-
-    mnemonic, primitive, draws = "log", Primitive.LOG, ("positive",)
-    derivatives = ("t / x",)
-
-
-@declare
-class Log1p(Unary):
-    """log(1 + x), accurate near 0."""
-
-    mnemonic, primitive, draws = "log1p", Primitive.LOG1P, ("positive",)
-    derivatives = ("t / (x + 1)",)
 
 
 @declare

@@ -12,7 +12,7 @@ from xlac.ir.graph import Node
 from xlac.ir.op import Array, declare
 from xlac.ops import build
 from xlac.ops.checks import NUMBERS
-from xlac.ops.scalar import arithmetic, native
+from xlac.ops.scalar import arithmetic, exponential, native
 from xlac.ops.scalar.formula import Direct
 
 
@@ -38,7 +38,7 @@ def cosine(x: Node) -> Node:
 
 def log1p(x: Node) -> Node:
     """log(1 + x)."""
-    return Node.of(arithmetic.Log1p(), x)
+    return Node.of(exponential.Log1p(), x)
 
 
 def atan2(y: Node, x: Node) -> Node:

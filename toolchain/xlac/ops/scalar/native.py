@@ -13,7 +13,7 @@ from xlac.ir.graph import Node, apply
 from xlac.ir.op import declare
 from xlac.ops import build
 from xlac.ops.checks import BITS, FLOATS, INTEGERS, NUMBERS
-from xlac.ops.scalar import arithmetic, convert
+from xlac.ops.scalar import arithmetic, convert, exponential
 from xlac.ops.scalar.primitive import Scalar
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -112,7 +112,7 @@ class Tanh(Native):
         (x,) = inputs
         wide = build.compute(x)
         # never overflows, exact near 0
-        power = Node.of(arithmetic.Expm1(), build.mul(Abs().expand(wide), -2.0))
+        power = Node.of(exponential.Expm1(), build.mul(Abs().expand(wide), -2.0))
         size = build.div(build.mul(power, -1.0), build.add(power, 2.0))
         return build.cast(
             build.select(build.compare(wide, "lt", 0.0), build.mul(size, -1.0), size), x.type.dtype

@@ -9,7 +9,7 @@ import numpy as np
 from xlac.ir.graph import Node
 from xlac.ir.op import Array, declare
 from xlac.ops import build
-from xlac.ops.scalar import arithmetic
+from xlac.ops.scalar import exponential
 from xlac.ops.scalar.elementary import absolute, atan2, cosine, log1p, sine, with_sign
 from xlac.ops.scalar.formula import Direct
 
@@ -81,7 +81,7 @@ class Sinh(Direct):
 
     def formula(self, *xs: Node) -> Node:
         (x,) = xs
-        power = Node.of(arithmetic.Expm1(), absolute(x))
+        power = Node.of(exponential.Expm1(), absolute(x))
         small = build.mul(build.add(power, build.div(power, build.add(power, 1.0))), 0.5)
         # squared, it reaches where exp(x) / 2 is finite and exp(x) is not
         half = build.exp(build.mul(absolute(x), 0.5))

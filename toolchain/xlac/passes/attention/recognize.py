@@ -15,8 +15,8 @@ from xlac.ir.graph import Graph, Node, walk
 from xlac.ops.checks import FLOATS
 from xlac.ops.nn.probability import Softmax
 from xlac.ops.reduction.contraction import Dot
-from xlac.ops.scalar.arithmetic import Exp
 from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.exponential import Exp
 from xlac.passes.attention.axis_factors import VIEWS, Axes, Factors, Ints
 from xlac.passes.attention.build import attention, operands
 from xlac.passes.attention.scores import Scores, scores, softmax

@@ -16,9 +16,10 @@ from xlac.ops import build
 from xlac.ops.nn.probability import Softmax
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Add, Div, Exp, Mul, Sub
+from xlac.ops.scalar.arithmetic import Add, Div, Mul, Sub
 from xlac.ops.scalar.comparison import Compare, Select
 from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.exponential import Exp
 from xlac.ops.tensor.leaf import Const, Iota
 from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
 from xlac.passes.attention.axis_factors import VIEWS, Axes, Factors, Ints

@@ -20,9 +20,7 @@ from xlac.ops.scalar.arithmetic import (
     Add,
     And,
     Div,
-    Exp,
     Floor,
-    Log,
     Max,
     Min,
     Mul,
@@ -37,6 +35,7 @@ from xlac.ops.scalar.arithmetic import (
     Xor,
 )
 from xlac.ops.scalar.comparison import Compare, Select
+from xlac.ops.scalar.exponential import Exp, Log
 from xlac.ops.scalar.native import Abs, Ceil, Neg, Not, Rsqrt, Sigmoid
 from xlac.passes.rewrite.rule import Site, constant, fill
 from xlac_sdk.dtypes import DType
@@ -253,7 +252,8 @@ def compare(direction: str, x: Pattern | Number, y: Pattern | Number) -> Pattern
 
 x, y, z, p = (Pattern(name) for name in ("x", "y", "z", "p"))
 c, d = Pattern("c"), Pattern("d")
-exp, log, sqrt, floor, round_ = map(operation, (Exp, Log, Sqrt, Floor, Round))
+exp, log = operation(Exp), operation(Log)
+sqrt, floor, round_ = map(operation, (Sqrt, Floor, Round))
 max_, min_, select, shl, shr = map(operation, (Max, Min, Select, Shl, Shr))
 abs_, ceil, neg, not_, rsqrt, sigmoid = map(operation, (Abs, Ceil, Neg, Not, Rsqrt, Sigmoid))
 and_, or_, xor = map(operation, (And, Or, Xor))  # functions: & | ^ bind less than >>

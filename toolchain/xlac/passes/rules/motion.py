@@ -10,8 +10,9 @@ from __future__ import annotations
 from xlac.ir.dims import Shape, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.reduction import Reduce
-from xlac.ops.scalar.arithmetic import Add, Exp, Mul
+from xlac.ops.scalar.arithmetic import Add, Mul
 from xlac.ops.scalar.convert import Cast
+from xlac.ops.scalar.exponential import Exp
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice
 from xlac.passes.rewrite.rule import Site, constant, rule

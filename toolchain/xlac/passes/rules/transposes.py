@@ -13,7 +13,8 @@ from xlac.ops.nodes import take
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.window import Window
 from xlac.ops.reduction.window_choice import SelectAndGather, SelectAndScatter
-from xlac.ops.scalar.arithmetic import Add, Exp, Mul
+from xlac.ops.scalar.arithmetic import Add, Mul
+from xlac.ops.scalar.exponential import Exp
 from xlac.ops.tensor.extend import Concat
 from xlac.ops.tensor.gather import Gather
 from xlac.ops.tensor.leaf import Const, Param
