@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.lowering.math.comparison import magnitude
 from xlac_sdk.lowering.math.exponential import EXP, LN2, LOG2E
 from xlac_sdk.lowering.math.parts import (
@@ -88,7 +89,9 @@ TAIL = PiecewisePolynomial(
 )  # fmt: skip
 SLOPE = 0.05  # a / (a + 4)^2, within a third
 END = {DType.F32: 14.5, DType.F64: 39.0}  # a Phi(-a) underflows to 0 from here on
-FAST_END = {DType.F32: 13.0, DType.F64: 37.5}  # and is subnormal from here on
+# and here 2^n is 0 in `scaled_down`
+ZERO = {DType.F32: 16.272130253101437, DType.F64: 46.129836812187314}
+FAST_END = {DType.F32: 13.0, DType.F64: 37.5}  # it is subnormal from here on
 
 
 def gelu(m: Writer, x: Value) -> Value:
@@ -98,12 +101,15 @@ def gelu(m: Writer, x: Value) -> Value:
     Phi(-a) = exp(-a^2/2) S(a). The rounding error of the last addition of the polynomial for a S(a)
     is compensated.
     """
-    kind = x.dtype
-    a = magnitude(x).at_most((FAST_END if m.fast else END)[kind])
+    kind, scales = x.dtype, m.spells(P.LDEXP, (x,))
+    a = magnitude(x).at_most((FAST_END if m.fast else END if scales else ZERO)[kind])
     n, grown = _density(m, a)
     pieces = is_taken(m, x)
     share, lost = TAIL.with_error(m, a) if pieces else _share(m, a)
     tail = share + m.fma(share, grown, lost)
+    # where the result is 0 a factor is: rounding to 0 is slow, as subnormals are on some processors
+    if scales and not m.fast:
+        tail = m.select(a < END[kind], tail, 0.0)
     tail = (scaled_once if m.fast else scaled_down)(m, tail, n)
     if pieces:
         return x.at_least(-0.0) - tail

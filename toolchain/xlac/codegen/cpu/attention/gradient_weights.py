@@ -11,6 +11,7 @@ from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.schedules.attention import AttentionGradientSchedule
 from xlac.ir.dims import divisor
+from xlac.ops.scalar.exponential import flushed_exp
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Const, Expr
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -117,7 +118,7 @@ class GradientWeights:
                     )
                 else:
                     score = build.apply(P.MUL, product, Const(scale, dtype, wide))
-                power = build.apply(P.EXP, build.apply(P.SUB, score, top))
+                power = flushed_exp(build.apply(P.SUB, score, top))
                 weight = builder.let("p", build.apply(P.MUL, power, share))
                 self.put(self.weights, place, weight)
                 change = build.apply(P.SUB, build.load(self.changes, place, wide), mean)

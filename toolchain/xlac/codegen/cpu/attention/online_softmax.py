@@ -20,6 +20,7 @@ from xlac.codegen.core.contraction.tiling import even_split
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.cpu.attention.softmax_rows import SoftmaxRows
 from xlac.ir.dims import ceil_div, divisor, volume
+from xlac.ops.scalar.exponential import flushed_exp
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Access, Const, Expr, LoopKind, Shuffle
 from xlac_sdk.kernel_ir.primitives import Primitive
@@ -198,10 +199,7 @@ class OnlineSoftmax(SoftmaxRows):
             with builder.loop("j", 0, here, wide) as j:
                 place = build.add(build.mul(i, self.schedule.keys), j)
                 share = builder.let(
-                    "p",
-                    build.apply(
-                        P.EXP, build.apply(P.SUB, build.load(self.scores, place, wide), top)
-                    ),
+                    "p", flushed_exp(build.apply(P.SUB, build.load(self.scores, place, wide), top))
                 )
                 self._put(self.scores, place, share)
                 builder.assign(total, build.apply(P.ADD, total, share))
