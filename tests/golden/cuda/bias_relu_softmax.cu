@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(256) reduce_1_kernel(const float *_
     for (int i_ = 0; i_ < 4; ++i_) {
         acc_1.lane[i_] = 0.0f;
         const float v_1 = v.lane[i_] - tree_8;
-        v_2.lane[i_] = expf(v_1);
+        v_2.lane[i_] = expf(((v_1 < (-87.33655f)) ? (-INFINITY) : v_1));
         acc_1.lane[i_] = acc_1.lane[i_] + ((thread < 250) ? v_2.lane[i_] : 0.0f);
     }
     const float r_1 = (acc_1.lane[0] + acc_1.lane[2]) + (acc_1.lane[1] + acc_1.lane[3]);
