@@ -21,7 +21,7 @@ from .cores import built
 from .loop import Run, Settings
 from .machine import machine, slug, title
 from .rows import Maker, chosen
-from .samples import Samples
+from .samples import Samples, alone
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,8 +54,6 @@ def main(argv: list[str] | None = None) -> int:
         return min(len(failed), 1)
     facts = machine()
     place = work / "runs" / slug(facts)
-    if asked.new and (place / "samples.jsonl").exists():
-        (place / "samples.jsonl").rename(place / f"samples.{int(time.time())}.jsonl")
     contenders, absent = installed(asked.contenders)
     for said in absent:
         print(said)
@@ -67,15 +65,18 @@ def main(argv: list[str] | None = None) -> int:
     settings.timeout = asked.timeout
     settings.binary = built(place)
     counts = [n for n in map(int, asked.threads) if n <= facts["cores"]]
-    place.mkdir(parents=True, exist_ok=True)
     print(f"{title(facts)}: {len(rows)} rows, {', '.join(contenders)}")
-    run = Run(rows, counts, contenders, Samples(place / "samples.jsonl"), settings, maker.folder)
-    try:
-        run.measure()
-    finally:
-        ended = {"machine": facts, "skipped": run.skipped, "absent": absent, "ended": time.time()}
-        ended |= {"load": os.getloadavg()}
-        (place / "run.json").write_text(json.dumps(ended, indent=1) + "\n", "utf-8")
+    with alone(place):
+        if asked.new and (place / "samples.jsonl").exists():
+            (place / "samples.jsonl").rename(place / f"samples.{int(time.time())}.jsonl")
+        samples = Samples(place / "samples.jsonl")
+        run = Run(rows, counts, contenders, samples, settings, maker.folder)
+        try:
+            run.measure()
+        finally:
+            ended = {"machine": facts, "skipped": run.skipped, "absent": absent}
+            ended |= {"ended": time.time(), "load": os.getloadavg()}
+            (place / "run.json").write_text(json.dumps(ended, indent=1) + "\n", "utf-8")
     print(f"{place}/samples.jsonl")
     return 0
 

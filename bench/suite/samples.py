@@ -4,10 +4,12 @@ began, each burst and each end. A killed run loses the bursts in flight and noth
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -17,6 +19,18 @@ BURSTS = 3  # a process with fewer is no sample
 AGAIN = 2  # failures of a contender in one round that are enough
 QUIET_CORES = 0.10  # a burst is quiet if other processes used less than this of the cores
 APART = 0.85  # and if the cores' rates together were so much of what separate cores give
+
+
+@contextmanager
+def alone(place: Path) -> Iterator[None]:
+    """Raises SystemExit if another run measures in this folder: each would disturb the other."""
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SystemExit(f"another run measures in {place}: end it first") from None
+        yield
 
 
 @dataclass

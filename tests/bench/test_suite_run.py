@@ -22,7 +22,7 @@ from suite.machine import machine, slug
 from suite.recorded import Recorded, compact
 from suite.report import report
 from suite.rows import CLASSES, Maker, Row, chosen, rows
-from suite.samples import BURSTS, Samples
+from suite.samples import BURSTS, Samples, alone
 
 ONNX = frozenset(("onnx",))
 ROW = Row("relu", "memory-bound", ONNX, "nobody")
@@ -212,3 +212,10 @@ def test_two_processors_have_two_names(tmp_path: Path) -> None:
     assert forms == ["avx2", "fma", "avx512_vnni"]
     other = next(iter(list(facts(one.replace("106", "85"), tmp_path / "cpuinfo"))[1:]))
     assert other != folder
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    with alone(tmp_path), pytest.raises(SystemExit, match="another run measures"), alone(tmp_path):
+        pass
+    with alone(tmp_path):
+        pass
