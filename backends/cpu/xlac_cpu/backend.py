@@ -71,7 +71,7 @@ class CpuBackend(Backend):
     def load(self, artifact: Path, program: Program, target: Target) -> CpuExecutable:
         """For large constants, LLVM finishes and releases its memory before they are made."""
         from xlac_cpu.emit import layout
-        from xlac_cpu.llvm import link, resident
+        from xlac_cpu.llvm import link, resident, tile_registers
         from xlac_cpu.llvm.host import host
         from xlac_cpu.machine import Machine
         from xlac_cpu.run import fastcall
@@ -80,6 +80,9 @@ class CpuBackend(Backend):
         machine = Machine.of(target)
         if machine.arch != host().arch:
             problem = f"a program for {machine.triple} cannot run on {host().triple}"
+            raise UnavailableError(Diagnostic("XL5109", problem))
+        if not tile_registers.suffice(target):
+            problem = "a program that uses AMX cannot run: its registers are not this process's"
             raise UnavailableError(Diagnostic("XL5109", problem))
         if sum(slot.nbytes for slot in layout.fixed(program)) < LARGE:
             return CpuExecutable(link.loaded(artifact, program), program, target)
@@ -106,10 +109,11 @@ class CpuBackend(Backend):
         shared.write(artifact, target, folder)
 
     def revive(self, folder: str, program: Program, target: Target) -> CpuExecutable | None:
+        from xlac_cpu.llvm import tile_registers
         from xlac_cpu.run import shared
         from xlac_cpu.run.executable import CpuExecutable
 
-        code = shared.opened(folder, program)
+        code = shared.opened(folder, program) if tile_registers.suffice(target) else None
         return None if code is None else CpuExecutable(code, program, target)
 
     def package(

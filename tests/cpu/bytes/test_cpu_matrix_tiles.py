@@ -7,12 +7,16 @@ Where this processor has none, its meaning is what runs.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
-from cpu_programs import both, kernel_of, machine, same
+from cpu_programs import both, kernel_of, machine, program_of, same
 from processors import needs_processor
 
 from xlac import driver
@@ -28,11 +32,13 @@ from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.leaf import Param
 from xlac_cpu.emit.bytes.matrix_tiles import configuration
+from xlac_cpu.llvm import tile_registers
 from xlac_sdk.dtypes import Array, DType
 from xlac_sdk.host.registry import find
 from xlac_sdk.kernel_ir.build import add, load, mul
 from xlac_sdk.kernel_ir.kernel import Instruction, statements
 from xlac_sdk.kernel_ir.matrix_tiles import MULTIPLY, MatrixBlock, SumLoop, TileProduct
+from xlac_sdk.source import UnavailableError
 from xlac_sdk.target import Request, Target
 
 BLOCKS = {
@@ -218,3 +224,37 @@ def test_a_configuration_is_independent_of_the_vectors_that_are_left() -> None:
     assert text == configuration(replace(block, vectors=2)) and text[0] == 1
     assert list(text[48:56]) == [13, 13, 12, 12, 13, 12, 6, 6]
     assert [text[16 + 2 * n] for n in range(8)] == [64, 64, 64, 64, 24, 24, 64, 64]
+
+
+SCRIPT = """
+import sys, numpy as np, xlac
+print(int(np.asarray(xlac.compile(sys.argv[1])(np.ones((100, 256), np.uint8))).sum()))
+"""
+
+
+def test_another_process_runs_a_kept_program(tmp_path: Path) -> None:
+    """It finds the program without asking LLVM what this processor has."""
+    onnx = pytest.importorskip("onnx")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    x = helper.make_tensor_value_info("x", kinds.UINT8, [100, 256])
+    y = helper.make_tensor_value_info("y", kinds.INT32, [100, 80])
+    w = onnx.numpy_helper.from_array(np.ones((256, 80), np.int8), "w")
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "g", [x], [y], [w])
+    sets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=8), tmp_path / "g.onnx")
+    env = os.environ | {"XLAC_CACHE": str(tmp_path / "kept")}
+    for _ in range(3):
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path / "g.onnx")]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.strip()) == (0, str(100 * 256 * 80)), done.stderr
+
+
+def test_code_is_not_loaded_where_the_registers_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tile_registers, "permitted", lambda: False)
+    backend, program = find("cpu"), program_of(kernel_of(lambda b, buffers: None, {}, {}))
+    assert backend.revive(str(tmp_path), program, _able(machine())) is None
+    with pytest.raises(UnavailableError, match="AMX"):
+        backend.load(tmp_path / "program.a", program, _able(machine()))

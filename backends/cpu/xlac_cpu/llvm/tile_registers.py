@@ -8,6 +8,8 @@ import ctypes
 import sys
 from functools import cache
 
+from xlac_sdk.target import Target
+
 _ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA)
 
 
@@ -20,3 +22,11 @@ def permitted() -> bool:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA) == 0)
+
+
+def suffice(target: Target) -> bool:
+    """Whether this process may run code for a target: it uses no such registers, or they are
+    permitted. Every way in which code is loaded asks, for a process that finds its program kept
+    knows nothing else of the processor.
+    """
+    return not target.instructions or permitted()
