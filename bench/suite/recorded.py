@@ -158,8 +158,11 @@ def main() -> None:
         day = time.strftime("%Y-%m-%d", time.localtime(run.facts["ended"]))
         file = out / f"{place.parent.name}_{day}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(compact(run)) + "\n", "utf-8")
-        file.with_suffix(".md").write_text("\n".join(report(run)) + "\n", "utf-8")
+        for name, text in (
+            (file, json.dumps(compact(run))),
+            (file.with_suffix(".md"), "\n".join(report(run))),
+        ):  # failures quote paths of this machine
+            name.write_text(text.replace(f"{work.resolve()}/", "") + "\n", "utf-8")
         print(file.with_suffix(".md"))
 
 
