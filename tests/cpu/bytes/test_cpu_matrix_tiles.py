@@ -83,6 +83,12 @@ def _able(target: Target) -> Target:
     return replace(target, instructions=frozenset(MULTIPLY.values()))
 
 
+def _with_unit(target: Target) -> Target:
+    """The target of a processor like its own that has the unit."""
+    facts = json.dumps({**json.loads(target.facts), "matrix": True}, sort_keys=True)
+    return _able(replace(target, facts=facts))
+
+
 class Contractions:
     """A graph of several contractions of bytes, and what each of them gives."""
 
@@ -210,8 +216,7 @@ def test_a_program_for_amx_configures_its_registers_once() -> None:
     backend = find("cpu")
     plain = backend.target(Request(cpu="sapphirerapids", triple="x86_64-unknown-linux-gnu"))
     assert not plain.instructions  # whether its system gives the registers is not known here
-    facts = json.dumps({**json.loads(plain.facts), "matrix": True}, sort_keys=True)
-    lowered = driver.lower(model, _able(replace(plain, facts=facts)))
+    lowered = driver.lower(model, _with_unit(plain))
     text = backend.asm(lowered.program, lowered.target)
     assert text.count("tdpbusd") == 4 + 2  # two groups by two vectors, and by the one left over
     assert text.count("ldtilecfg") == text.count("tilerelease") == 1
@@ -255,6 +260,6 @@ def test_code_is_not_loaded_where_the_registers_are_refused(
 ) -> None:
     monkeypatch.setattr(tile_registers, "permitted", lambda: False)
     backend, program = find("cpu"), program_of(kernel_of(lambda b, buffers: None, {}, {}))
-    assert backend.revive(str(tmp_path), program, _able(machine())) is None
+    assert backend.revive(str(tmp_path), program, _with_unit(machine())) is None
     with pytest.raises(UnavailableError, match="AMX"):
-        backend.load(tmp_path / "program.a", program, _able(machine()))
+        backend.load(tmp_path / "program.a", program, _with_unit(machine()))

@@ -8,6 +8,7 @@ import ctypes
 import sys
 from functools import cache
 
+from xlac_cpu.machine import Machine
 from xlac_sdk.target import Target
 
 _ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA)
@@ -25,8 +26,8 @@ def permitted() -> bool:
 
 
 def suffice(target: Target) -> bool:
-    """Whether this process may run code for a target: it uses no such registers, or they are
-    permitted. Every way in which code is loaded asks, for a process that finds its program kept
+    """Whether this process may run code for a target: its machine has no such registers, or they
+    are permitted. Every way in which code is loaded asks, for a process that finds its program kept
     knows nothing else of the processor.
     """
-    return not target.instructions or permitted()
+    return not (target.instructions and Machine.of(target).matrix) or permitted()
