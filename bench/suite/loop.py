@@ -27,7 +27,6 @@ from .session import Session
 FAR = 1.3  # times the best peer's time: such a peer will not be the best
 TRIES = 3  # failures of a contender on a row, after which it is not tried again
 SPINNING = 0.02  # seconds after a burst in which a contender's idle threads may still spin
-COMPILING = 0.2  # of the budget, for what slow compilers have not compiled yet
 USUAL_COST = 20.0  # seconds of a round of a row that has not been measured yet
 
 
@@ -45,6 +44,7 @@ class Settings:
     bursts: int = BURSTS
     most_bursts: int = 5  # where some were disturbed
     jobs: int = 2  # contenders that prepare at once
+    compiling: float = 0.2  # of the budget, for what slow compilers have not compiled yet
     timeout: float = 120.0  # seconds to prepare; for slow compilers' first time thrice as many
     binary: Path | None = None
     say: Callable[[str], None] = print
@@ -168,7 +168,7 @@ class Run:
         """Whether a slow compiler's program is kept, or its share of the budget is not spent."""
         if not self.contenders[name].slow or self._compiled(row, threads, name).exists():
             return True
-        if self.compiling < COMPILING * self.settings.budget:
+        if self.compiling < self.settings.compiling * self.settings.budget:
             return True
         self._skip(f"{row.name} t{threads}, {name}: its share of the budget for compiling is spent")
         return False
@@ -225,8 +225,8 @@ class Run:
                     self.samples.add("burst", process=process, **burst)
         if cores:
             cores.close()
-        for _, session in live:
-            session.close()
+        with ThreadPoolExecutor(len(live)) as pool:
+            list(pool.map(lambda one: one[1].close(), live))
 
 
 def _burst(session: Session, seconds: float, cores: Cores | None) -> dict[str, Any] | None:

@@ -39,6 +39,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=0.1, help="of a burst")
     parser.add_argument("--jobs", type=int, default=2, help="contenders that prepare at once")
     parser.add_argument(
+        "--compiling", type=float, default=0.2, help="slow compilers' share of the budget"
+    )
+    parser.add_argument(
         "--timeout", type=float, default=120, help="seconds to prepare; slow compilers thrice"
     )
     parser.add_argument("--make", action="store_true", help="only makes the rows' folders")
@@ -62,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     settings = Settings(
         work, kept, asked.minutes * 60, asked.rounds, asked.seconds, jobs=asked.jobs
     )
-    settings.timeout = asked.timeout
+    settings.timeout, settings.compiling = asked.timeout, asked.compiling
     settings.binary = built(place)
     counts = [n for n in map(int, asked.threads) if n <= facts["cores"]]
     print(f"{title(facts)}: {len(rows)} rows, {', '.join(contenders)}")
