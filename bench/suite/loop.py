@@ -10,12 +10,14 @@ they have not compiled yet.
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from .contenders import NOT_PEERS, Contender
@@ -177,14 +179,20 @@ class Run:
         self, row: Row, folder: Path, threads: int, number: int, names: list[str]
     ) -> list[tuple[str, Session]]:
         """The contenders' processes that are ready, each with its number in the samples."""
+        cores: SimpleQueue[int] = SimpleQueue()  # of as many as prepare at once
+        here = sorted(os.sched_getaffinity(0), reverse=True)
+        for job in range(self.settings.jobs):
+            cores.put(here[job % len(here)])
 
         def start(name: str) -> tuple[str, Session]:
             contender, begin = self.contenders[name], time.monotonic()
             cold = contender.slow and not self._compiled(row, threads, name).exists()
             log = self.settings.work / "logs" / f"{row.name}.{name}.t{threads}.log"
             cache = self.settings.kept / "cache" if number and contender.cache else None
-            session = Session(contender, folder, threads, log, cache)
+            core = cores.get()
+            session = Session(contender, folder, threads, log, cache, core)
             session.prepare(self.settings.timeout * (3 if cold else 1))
+            cores.put(core)
             if cold:
                 self.compiling += (time.monotonic() - begin) / self.settings.jobs
                 if not session.failure:

@@ -19,9 +19,17 @@ class Session:
     """
 
     def __init__(
-        self, contender: Contender, folder: Path, threads: int, log: Path, cache: Path | None = None
+        self,
+        contender: Contender,
+        folder: Path,
+        threads: int,
+        log: Path,
+        cache: Path | None = None,
+        core: int | None = None,
     ) -> None:
-        """`cache` is the folder where it keeps its programs, if it does."""
+        """`cache` is the folder where it keeps its programs, if it does; `core` the one that it
+        prepares on if it is to use one thread (None: the one that it is measured on).
+        """
         self.contender, self.threads = contender, threads
         self.ready: dict[str, Any] | None = None
         self.failure = ""
@@ -30,6 +38,8 @@ class Session:
         env = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(PEERS.parent)}
         if cache:
             env[contender.cache] = str(cache)
+        if core is not None:
+            env["SUITE_CORE"] = str(core)
         self._process = subprocess.Popen(
             contender.command(folder, threads),
             stdin=subprocess.PIPE,
