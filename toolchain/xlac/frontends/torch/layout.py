@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-Perm = tuple[int, ...]
+from xlac.ir.permutations import Perm, inverse
 
 
 def order(tensor: torch.Tensor) -> Perm | None:
@@ -38,11 +38,6 @@ def _dense(tensor: torch.Tensor) -> Perm | None:
             return None
         expected *= sizes[axis]
     return perm
-
-
-def inverse(perm: Perm) -> Perm:
-    """The inverse permutation."""
-    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
 def usual(tensor: torch.Tensor, perm: Perm | None) -> bool:

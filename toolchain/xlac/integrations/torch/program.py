@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from xlac.frontends.torch.layout import Perm
 from xlac.frontends.torch.tensors import COMPLEX, TORCH, array_of
 from xlac.integrations.torch.views import ViewGeometry
 from xlac.ir.dims import Dim, Shape, Sym, static, substitute
+from xlac.ir.permutations import Perm
 from xlac.model import Model
 from xlac.runtime.compiled import Compiled
 from xlac.runtime.programs import Programs

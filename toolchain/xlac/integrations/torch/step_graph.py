@@ -14,9 +14,10 @@ from xlac.autodiff.gradient import linearize
 from xlac.autodiff.reverse import pull_back
 from xlac.frontends.torch.exported import Exported
 from xlac.frontends.torch.fx_nodes import dtype_of
-from xlac.frontends.torch.layout import Perm, inverse, order
+from xlac.frontends.torch.layout import order
 from xlac.integrations.torch.optimizers import GroupOptimizer, elaboration, refuse
 from xlac.ir.graph import Graph, Node, zeros
+from xlac.ir.permutations import Perm, inverse
 from xlac.model import Model
 from xlac.ops import build
 from xlac.ops.tensor.leaf import param

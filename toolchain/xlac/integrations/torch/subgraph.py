@@ -18,7 +18,7 @@ from xlac.frontends.torch.complex_tensors import ComplexTensor, apart, together
 from xlac.frontends.torch.errors import NotExpressible, UnsupportedNode
 from xlac.frontends.torch.fx_nodes import inputs_of, output_of
 from xlac.frontends.torch.importer import FxImporter
-from xlac.frontends.torch.layout import inverse, is_dense, order, usual
+from xlac.frontends.torch.layout import is_dense, order, usual
 from xlac.frontends.torch.produced import PRODUCED
 from xlac.frontends.torch.sizes import Sizes
 from xlac.frontends.torch.tensors import array_of
@@ -35,6 +35,7 @@ from xlac.integrations.torch.views import ViewGeometry, overlaps, shared
 from xlac.ir.dims import Dim, Sym, symbols
 from xlac.ir.graph import Graph, Node
 from xlac.ir.op import Array
+from xlac.ir.permutations import inverse
 from xlac.model import Model
 from xlac.ops import build
 from xlac_sdk.programs.sizes import determined

@@ -17,6 +17,7 @@ import numpy as np
 from xlac.ir.composite import Composite
 from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, ShapeError, family
+from xlac.ir.permutations import inverse
 from xlac.ir.types import Type
 from xlac.ops.checks import check_dtype
 from xlac_sdk.dtypes import DType
@@ -108,7 +109,7 @@ class Collective(Composite):
         result = np.stack(results, axis=1)
         local = result.shape[2:]
         result = result.reshape(*sizes, *local)
-        return result.transpose(*np.argsort(order), *range(rank, rank + len(local)))
+        return result.transpose(*inverse(order), *range(rank, rank + len(local)))
 
     def evaluate(self, *arrays: Array) -> Array:
         if self.group > 1:

@@ -12,6 +12,7 @@ import numpy as np
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node, apply
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare
+from xlac.ir.permutations import inverse
 from xlac.ir.types import Type
 from xlac.ops import numeric
 from xlac.ops.checks import check_axes
@@ -199,8 +200,7 @@ class Dot(Op):
             contract_rhs=theirs,
             out_dtype=None if ct.type.dtype is wide else wide,
         )
-        perm = tuple(layout.index(axis) for axis in range(len(layout)))
-        if perm != tuple(range(len(perm))):
+        if (perm := inverse(layout)) != tuple(range(len(layout))):
             back = apply("transpose", back, perm=perm)
         if wide is not wanted.dtype:
             back = apply("cast", back, dtype=wanted.dtype)

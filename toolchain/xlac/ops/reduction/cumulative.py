@@ -10,6 +10,7 @@ import numpy as np
 from xlac.ir.graph import Graph, Node, apply, pick, zeros
 from xlac.ir.leading import AXES
 from xlac.ir.op import Array, Op, Sample, ShapeError, declare, normal_axis
+from xlac.ir.permutations import inverse
 from xlac.ir.types import Type
 from xlac.ops import numeric
 from xlac.ops.reduction.reduction import check_combine, created
@@ -91,7 +92,7 @@ class Cumulative(Op):
 
     def _product_change(self, x: Node, t: Node) -> Node:
         front = (self.axis, *(axis for axis in range(x.type.rank) if axis != self.axis))
-        back = tuple(front.index(axis) for axis in range(x.type.rank))
+        back = inverse(front)
         wide = x.type.dtype.compute
         before = Node.of(replace(self, exclusive=True), apply("cast", x, dtype=wide))
         factors, change = apply("cast", x, dtype=wide), apply("cast", t, dtype=wide)

@@ -12,6 +12,7 @@ from xlac.ir.dims import Dim, Shape, bounds, static, volume
 from xlac.ir.graph import Node, apply, zeros
 from xlac.ir.leading import BATCH, SIZE
 from xlac.ir.op import Array, Elementwise, Index, Operand, Sample, ShapeError, declare
+from xlac.ir.permutations import inverse
 from xlac.ir.types import Type
 from xlac.ops.checks import check_axes, check_lengths, dims, extent
 from xlac.ops.tensor.regroup import regroup
@@ -152,6 +153,11 @@ class Transpose(Elementwise):
     leading = {"perm": BATCH}
     perm: tuple[int, ...] = ()
 
+    @property
+    def inverse(self) -> Transpose:
+        """The transpose that undoes it."""
+        return Transpose(inverse(self.perm))
+
     def infer(self, *types: Type) -> Type:
         (x,) = types
         check_lengths(self.mnemonic, x.rank, perm=self.perm)
@@ -166,15 +172,14 @@ class Transpose(Elementwise):
     ) -> Sequence[Node | None]:
         (ct,) = cotangents
         assert ct is not None
-        back = tuple(self.perm.index(axis) for axis in range(len(self.perm)))
-        return [apply("transpose", ct, perm=back)]
+        return [Node.of(self.inverse, ct)]
 
     def evaluate(self, *arrays: Array) -> Array:
         return arrays[0].transpose(self.perm)
 
     def element(self, at: Index, result: Type, *inputs: Operand) -> Expr:
         (x,) = inputs
-        return x.read(tuple(at[self.perm.index(axis)] for axis in range(len(at))))
+        return x.read(tuple(at[axis] for axis in inverse(self.perm)))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

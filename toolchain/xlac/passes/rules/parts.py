@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlac.ir.graph import Node
+from xlac.ir.permutations import inverse
 from xlac.ops.tensor.extend import Concat, Pad
 from xlac.ops.tensor.leaf import Const
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice, Transpose
@@ -153,8 +154,8 @@ def merge_pad(node: Node, site: Site) -> Node | None:
     if all(v <= 0 for v in (*low, *high)):
         return _sliced(x, [(-a, n + b, 1) for a, b, n in zip(low, high, sizes, strict=True)], site)
     if isinstance(x.op, Transpose):
-        inverse = np.argsort(x.op.perm).tolist()
-        moved = Pad(tuple(low[a] for a in inverse), tuple(high[a] for a in inverse), op.interior)
+        back = inverse(x.op.perm)
+        moved = Pad(tuple(low[a] for a in back), tuple(high[a] for a in back), op.interior)
         return site.make(x.op, site.make(moved, x.inputs[0], value))
     if not isinstance(x.op, Pad) or any(x.op.interior):
         return None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from xlac.ir.graph import Node
+from xlac.ir.permutations import inverse
 from xlac.ops.reduction.conv import Conv
 from xlac.ops.tensor.view import Broadcast, Reshape, Transpose
 from xlac.passes.rewrite.rule import Parameter, Site, rule
@@ -46,8 +47,7 @@ def sink_transpose_repeat(node: Node, site: Site) -> Node | None:
     after = [a for _, _, new in taken for a in new]
     wide = Broadcast(tuple(x.shape[a] for a in before), tuple(before.index(a) for a in axes))
     merged = Reshape(tuple(node.shape[a] for a in after))
-    perm = tuple(after.index(a) for a in range(node.type.rank))
-    return site.make(Transpose(perm), site.make(merged, site.make(wide, source)))
+    return site.make(Transpose(inverse(after)), site.make(merged, site.make(wide, source)))
 
 
 def _several(p: Parameter, channels: int, each: int) -> Node:

@@ -9,6 +9,7 @@ import numpy as np
 from xlac.ir.dims import Shape
 from xlac.ir.graph import Node
 from xlac.ir.op import Op
+from xlac.ir.permutations import inverse
 from xlac.ops.nodes import take
 from xlac.ops.reduction.cumulative import Cumulative
 from xlac.ops.reduction.window import Window
@@ -43,7 +44,7 @@ def sink_transpose(node: Node, site: Site) -> Node | None:
     likely = next((i for i in node.inputs if isinstance(i.op, Transpose)), None)
     if likely is None:
         return None
-    return sunk(node, likely, site, lambda i, inverse: is_free(i))
+    return sunk(node, likely, site, lambda i, back: is_free(i))
 
 
 def sunk(
@@ -53,10 +54,10 @@ def sunk(
     operand that is not transposed so, the inverse `costs_nothing`.
     """
     assert isinstance(likely.op, Transpose)
-    inverse = Transpose(tuple(np.argsort(likely.op.perm).tolist()))
-    if not all(i.op == likely.op or costs_nothing(i, inverse) for i in node.inputs):
+    back = likely.op.inverse
+    if not all(i.op == likely.op or costs_nothing(i, back) for i in node.inputs):
         return None
-    inputs = [i.inputs[0] if i.op == likely.op else site.make(inverse, i) for i in node.inputs]
+    inputs = [i.inputs[0] if i.op == likely.op else site.make(back, i) for i in node.inputs]
     return site.make(likely.op, site.make(node.op, *inputs))
 
 
@@ -116,7 +117,7 @@ def _as_transpose(x: Node, site: Site) -> tuple[Node, tuple[int, ...]] | None:
     if (order := _order_before(x.inputs[0], x.shape)) is None:
         return None
     source = site.make(Reshape(tuple(x.shape[axis] for axis in order)), x.inputs[0].inputs[0])
-    return source, tuple(order.index(axis) for axis in range(x.type.rank))
+    return source, inverse(order)
 
 
 def _order_before(x: Node, shape: Shape) -> list[int] | None:
@@ -156,9 +157,9 @@ def sink_transpose_window(node: Node, site: Site) -> Node | None:
     perm = x.op.perm
     op: Op
     if isinstance(node.op, Window):
-        inverse = np.argsort(perm).tolist()
+        back = inverse(perm)
         names = ("window", "strides", "low", "high", "base_dilation", "window_dilation")
-        moved = {name: tuple(getattr(node.op, name)[a] for a in inverse) for name in names}
+        moved = {name: tuple(getattr(node.op, name)[a] for a in back) for name in names}
         op = Window(node.op.combine, None, **moved)
     else:
         assert isinstance(node.op, Cumulative)
@@ -217,10 +218,10 @@ def sink_transpose_concat(node: Node, site: Site) -> Node | None:
     if first is None:
         return None
     assert isinstance(first.op, Transpose)
-    inverse = Transpose(tuple(np.argsort(first.op.perm).tolist()))
+    undone = first.op.inverse.perm
     before: list[Node] = []
     for i in node.inputs:
-        if (back := _undone(i, inverse.perm, site)) is None:
+        if (back := _undone(i, undone, site)) is None:
             return None
         before.append(back)
     return site.make(first.op, site.make(Concat(first.op.perm[node.op.axis]), *before))
@@ -254,11 +255,11 @@ def sink_transpose_choice(node: Node, site: Site) -> Node | None:
     crossed = [a for a, n in zip(x.op.perm, node.op.window, strict=True) if n > 1]
     if crossed != sorted(crossed):
         return None
-    inverse = tuple(np.argsort(x.op.perm).tolist())
+    back = inverse(x.op.perm)
     names = ("window", "strides", "low", "high", "window_dilation")
-    moved = {name: tuple(getattr(node.op, name)[a] for a in inverse) for name in names}
+    moved = {name: tuple(getattr(node.op, name)[a] for a in back) for name in names}
     op = type(node.op)(node.op.combine, **moved)
-    return site.make(x.op, site.make(op, *(site.make(Transpose(inverse), i) for i in node.inputs)))
+    return site.make(x.op, site.make(op, *(site.make(Transpose(back), i) for i in node.inputs)))
 
 
 TRANSPOSES = (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from xlac.frontends.keras.call import LayerCall
 from xlac.frontends.keras.registry import layer
 from xlac.ir.graph import Node
+from xlac.ir.permutations import inverse
 from xlac.ops import build
 
 
@@ -89,7 +88,7 @@ def group_normalization(call: LayerCall) -> Node:
         groups=shape[0] if groups == -1 else groups,
         epsilon=call.number("epsilon", 1e-3),
     )
-    return build.transpose(y, tuple(int(n) for n in np.argsort(order)))
+    return build.transpose(y, inverse(order))
 
 
 @layer("UnitNormalization")

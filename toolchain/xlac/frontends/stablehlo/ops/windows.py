@@ -17,6 +17,7 @@ from xlac.frontends.stablehlo.table import operation
 from xlac.frontends.stablehlo.values import TypedTensor, Value, nodes_of, numbers, stored
 from xlac.ir.dims import Dim, static
 from xlac.ir.graph import Graph, Node
+from xlac.ir.permutations import inverse
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Scan
@@ -130,7 +131,7 @@ def stepwise(
 
     graph = build.graph("step", [n.type for n in (*first, *first)], step)
     node = Node.of(Scan(graph, moved[0].shape[0], count, count, reverse), *first, *moved)
-    back = sorted(range(rank), key=order.__getitem__)
+    back = inverse(order)
     return regrouped(xs, [build.transpose(y, back) for y in build.results(node)[count:]])
 
 

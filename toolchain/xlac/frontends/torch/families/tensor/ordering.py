@@ -10,6 +10,7 @@ from xlac.frontends.torch.families.math.special import added
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
+from xlac.ir.permutations import Perm, inverse
 from xlac.ir.types import Type
 from xlac.ops import build
 from xlac.ops.control.control import Scan
@@ -149,10 +150,10 @@ def _running(call: AtenCall, x: Node, dim: int, relation: str) -> tuple[Node, ..
     return build.cast(values, x.type.dtype), places
 
 
-def _rows(x: Node, axis: int) -> tuple[Node, list[int]]:
+def _rows(x: Node, axis: int) -> tuple[Node, Perm]:
     """x with an axis moved to the front, and the permutation that undoes it."""
     front = [axis, *(a for a in range(x.type.rank) if a != axis)]
-    return build.transpose(x, front), [front.index(a) for a in range(x.type.rank)]
+    return build.transpose(x, front), inverse(front)
 
 
 @aten("logcumsumexp")

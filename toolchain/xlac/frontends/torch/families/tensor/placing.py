@@ -18,6 +18,7 @@ from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.dims import Dim, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
+from xlac.ir.permutations import inverse
 from xlac.ops import build
 from xlac.ops.tensor.scatter import Scatter
 from xlac_sdk.dtypes import DType
@@ -54,7 +55,7 @@ def index_put(
     if accumulate and x.type.dtype is DType.BOOL:
         combine = "max"
     written = scatter_vectors(build.transpose(x, front), vectors(places), updates, combine)
-    return build.transpose(written, [front.index(a) for a in range(x.type.rank)])
+    return build.transpose(written, inverse(front))
 
 
 def added(x: Node, y: Node) -> Node:
@@ -211,4 +212,4 @@ def _by_slices(
     written = scatter_vectors(
         build.transpose(x, front), places, build.transpose(source, front), combine
     )
-    return build.transpose(written, [front.index(a) for a in range(x.type.rank)])
+    return build.transpose(written, inverse(front))

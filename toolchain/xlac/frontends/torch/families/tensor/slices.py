@@ -8,6 +8,7 @@ from xlac.frontends.torch.table import AtenCall, aten
 from xlac.ir.dims import Dim
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
+from xlac.ir.permutations import inverse
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
@@ -83,4 +84,4 @@ def diagonal_scatter(
     written = build.select(
         build.broadcast_to(build.compare(gap, "eq", offset), moved.shape), wide, moved
     )
-    return build.transpose(written, [perm.index(a) for a in range(rank)])
+    return build.transpose(written, inverse(perm))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from xlac.frontends.torch.errors import NotExpressible
-from xlac.frontends.torch.layout import inverse
 from xlac.frontends.torch.table import AtenCall, Scalar, aten
 from xlac.ir.dims import Dim, Shape, Sym, bounds, volume
 from xlac.ir.graph import Node
 from xlac.ir.op import normal_axis
+from xlac.ir.permutations import inverse
 from xlac.ops import build
 from xlac_sdk.dtypes import DType
 
