@@ -14,6 +14,7 @@ from xlac.codegen.core.contraction.partial_tiles import Waiting, places
 from xlac.codegen.core.contraction.tiling import OpenTileSplit, TileSplit
 from xlac.codegen.core.loop_nest import bounded
 from xlac.codegen.core.lowered_group import Scratch
+from xlac.codegen.cpu.gemm.tile_store import Panel
 from xlac.codegen.cpu.gemm.tile_sums import TileSums
 from xlac.ir.dims import size_hint
 from xlac_sdk.kernel_ir import build
@@ -98,11 +99,10 @@ class ChunkedSums(TileSums):
 
     def _add_blocks(
         self,
+        panel: Panel,
         waiting: Waiting,
         piece: Expr,
         first: Expr,
-        vectors: int,
-        partial: build.Number,
         at: tuple[Expr, Expr],
         blocks: build.Number,
         number: Expr,
@@ -112,7 +112,7 @@ class ChunkedSums(TileSums):
         sums of every tile of a piece; `number` counts the blocks before.
         """
         c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
-        cut, width = self.cut.blocks_of_sum, vectors * lanes
+        cut, vectors, width = self.cut.blocks_of_sum, panel.vectors, panel.vectors * lanes
         assert cut is not None
         (axis,), (stride,) = c.inner, self.right.strides(width)
 
@@ -126,7 +126,7 @@ class ChunkedSums(TileSums):
                 a = builder.let("a", build.add(base, build.mul(block, axis.left * cut.turns)))
                 b = builder.let("b", build.add(at[1], build.mul(block, stride * cut.turns)))
                 axes = (Axis(length, axis.left),)
-                sums = self._block(axes, a, rows, b, (stride,), vectors, partial, after)
+                sums = self._block(panel, axes, a, rows, b, (stride,), after)
                 where = places(place, width, size, vectors, lanes)
                 for spot, total in zip(chain(*where), chain(*sums), strict=True):
                     waiting.add(spot, total)
@@ -134,49 +134,30 @@ class ChunkedSums(TileSums):
 
         self._cover(split, piece if self.cut.pieces != 1 else None, tile)
 
-    def _chunked(
-        self,
-        outer: list[Expr],
-        piece: Expr,
-        column: Expr,
-        vectors: int,
-        partial: build.Number,
-        left: Expr,
-        right: Expr,
-    ) -> None:
+    def _chunked(self, panel: Panel, piece: Expr) -> None:
         """A panel with a long sum: partial sums of the piece are kept in memory while the chunks
         are added.
         """
-        c, builder, split, lanes, cut = (
-            self.c,
-            self.builder,
-            self.cut.rows[1],
-            self.tile.lanes,
-            self.cut.blocks_of_sum,
-        )
+        c, builder, split, lanes = self.c, self.builder, self.cut.rows[1], self.tile.lanes
+        cut = self.cut.blocks_of_sum
         assert cut is not None and isinstance(c.depth, int)
-        width, height = vectors * lanes, self.cut.piece * split.step
-        (axis,), (stride,), full = (
-            c.inner,
-            self.right.strides(vectors * lanes),
-            c.depth // cut.turns,
-        )
+        width, height = panel.vectors * lanes, self.cut.piece * split.step
+        (axis,), (stride,), full = c.inner, self.right.strides(width), c.depth // cut.turns
         first = build.mul(piece, height)
         waiting = Waiting.of(builder, c.accumulate, height * width, lanes, self.cut.block_count)
 
         def add(a: Expr, b: Expr, blocks: build.Number, number: Expr, length: int) -> None:
-            self._add_blocks(
-                waiting, piece, first, vectors, partial, (a, b), blocks, number, length
-            )
+            self._add_blocks(panel, waiting, piece, first, (a, b), blocks, number, length)
 
         def chunk(q: Expr, blocks: build.Number, length: int) -> None:
-            a = builder.let("a", build.add(left, build.mul(q, cut.turns * axis.left)))
+            a = builder.let("a", build.add(panel.left, build.mul(q, cut.turns * axis.left)))
             if self.unpacked is None:
-                b = builder.let("b", build.add(right, build.mul(q, cut.turns * stride)))
+                b = builder.let("b", build.add(panel.right, build.mul(q, cut.turns * stride)))
             else:
                 assert isinstance(blocks, int)
                 start = build.mul(q, cut.turns)
-                b = self._packed(outer, column, vectors, partial, start, blocks * length)
+                columns = panel.column, panel.vectors, panel.partial
+                b = self._packed(panel.outer, *columns, start, blocks * length)
             add(a, b, blocks, q, length)
 
         many = self.cut.chunk // cut.turns
@@ -189,18 +170,9 @@ class ChunkedSums(TileSums):
             chunk(build.index(whole), full - whole, cut.turns)
         if c.depth % cut.turns:
             chunk(build.index(full), 1, c.depth - full * cut.turns)
-        kept = waiting.finish(height * width)
-        self._finish_piece(kept, outer, first, column, vectors, partial)
+        self._finish_piece(panel, waiting.finish(height * width), first)
 
-    def _finish_piece(
-        self,
-        kept: Buffer,
-        outer: list[Expr],
-        first: Expr,
-        column: Expr,
-        vectors: int,
-        partial: build.Number,
-    ) -> None:
+    def _finish_piece(self, panel: Panel, kept: Buffer, first: Expr) -> None:
         """The epilogue of the rows of a piece."""
         split = self.cut.rows[1]
         height = self.cut.piece * split.step
@@ -213,7 +185,4 @@ class ChunkedSums(TileSums):
                 Primitive.MIN, build.index(height), build.sub(split.extent, first)
             )
             rows = bounded(self.builder, left_over, height)
-        scalars = partial if partial != 0 and self.mask is None else 0
-        self._finish_rows(
-            kept, outer, (build.index(0), first), (1, rows), column, vectors, partial, scalars
-        )
+        self._finish_rows(panel, kept, (build.index(0), first), (1, rows))

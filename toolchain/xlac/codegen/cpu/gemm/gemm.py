@@ -17,6 +17,7 @@ from xlac.codegen.core.contraction.partial_tiles import Waiting, places
 from xlac.codegen.cpu.gemm.cache_blocking import loops
 from xlac.codegen.cpu.gemm.chunked_sums import ChunkedSums
 from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch
+from xlac.codegen.cpu.gemm.tile_store import Panel
 from xlac.ir.dims import Dim, Shape, volume
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, LoopKind
@@ -62,8 +63,9 @@ class Gemm(ChunkedSums):
         if partial != 0 and self.target.masked and self.tile.lanes > 1:
             counts = build.ramp(0, 1, self.tile.lanes)
             self.mask = builder.let("mask", build.apply(Primitive.LT, counts, build.lift(partial)))
+        place = Panel(outer, column, vectors, partial, left, right)
         if self.cut.chunk:
-            self._chunked(outer, piece, column, vectors, partial, left, right)
+            self._chunked(place, piece)
             return
         blocked, other = self.cut.axis, 1 - self.cut.axis
 
@@ -71,7 +73,7 @@ class Gemm(ChunkedSums):
             def inner(second: Expr, length: int) -> None:
                 start = (first, second) if blocked == 0 else (second, first)
                 size = (height, length) if blocked == 0 else (length, height)
-                self._tile(outer, start, size, column, vectors, partial, left, right)
+                self._tile(place, start, size)
 
             self._cover(self.cut.rows[other], None, inner)
 
@@ -79,38 +81,27 @@ class Gemm(ChunkedSums):
 
     # ---- one tile ----------------------------------------------------------------------------
 
-    def _tile(
-        self,
-        outer: list[Expr],
-        start: tuple[Expr, Expr],
-        size: tuple[int, int],
-        column: Expr,
-        vectors: int,
-        partial: build.Number,
-        left: Expr,
-        right: Expr,
-    ) -> None:
-        c, builder, lanes = self.c, self.builder, self.tile.lanes
-        base = builder.let("a", build.add(left, offset(c.rows, start, "left")))
+    def _tile(self, panel: Panel, start: tuple[Expr, Expr], size: tuple[int, int]) -> None:
+        c, builder, lanes, vectors = self.c, self.builder, self.tile.lanes, panel.vectors
+        base = builder.let("a", build.add(panel.left, offset(c.rows, start, "left")))
         rows = [(i, j) for i in range(size[0]) for j in range(size[1])]
         steps = [c.rows[0].left * i + c.rows[1].left * j for i, j in rows]
-        after = self._after(right, start, vectors * lanes)
+        after = self._after(panel.right, start, vectors * lanes)
         strides = self.right.strides(vectors * lanes)
         if self.cut.blocks_of_sum is None:
-            sums = self._block(c.inner, base, steps, right, strides, vectors, partial, after)
-            self._finish(sums, rows, outer, start, size, column, partial)
+            sums = self._block(panel, c.inner, base, steps, panel.right, strides, after)
+            self._finish(panel, sums, rows, start, size)
             return
-        kept = self._block_by_block(base, steps, right, strides, vectors, partial, after)
-        scalars = partial if partial != 0 and self.mask is None else 0
-        if self.schedule.transposed_store and scalars == 0 and size[1] > 1:
+        kept = self._block_by_block(panel, base, steps, strides, after)
+        if self.schedule.transposed_store and self._scalars(panel) == 0 and size[1] > 1:
             where = places(build.index(0), vectors * lanes, len(rows), vectors, lanes)
             sums = [
                 [builder.let("c", build.load(kept, build.ramp(at, 1, lanes))) for at in row]
                 for row in where
             ]
-            self._finish(sums, rows, outer, start, size, column, partial)
+            self._finish(panel, sums, rows, start, size)
         else:  # what is in memory already is finished row by row: shorter code, as fast
-            self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
+            self._finish_rows(panel, kept, start, size)
 
     def _after(self, right: Expr, start: tuple[Expr, Expr], width: int) -> PanelPrefetch | None:
         """The part of the next panel that the tile at `start` prefetches."""
@@ -122,27 +113,20 @@ class Gemm(ChunkedSums):
         return self._ahead(right, self.c.depth, width, number, tiles_here)
 
     def _block_by_block(
-        self,
-        base: Expr,
-        rows: list[Dim],
-        right: Expr,
-        strides: Shape,
-        vectors: int,
-        partial: build.Number,
-        after: PanelPrefetch | None,
+        self, panel: Panel, base: Expr, rows: list[Dim], strides: Shape, after: PanelPrefetch | None
     ) -> Buffer:
         """The sums of a tile if they are blocked, in memory: each block's sums are added to
         those there.
         """
         c, builder, lanes, inner = self.c, self.builder, self.tile.lanes, self.c.inner
-        cut, width = self.cut.blocks_of_sum, vectors * self.tile.lanes
+        cut, vectors, width = self.cut.blocks_of_sum, panel.vectors, panel.vectors * lanes
         assert cut is not None
         waiting = Waiting.of(builder, c.accumulate, len(rows) * width, lanes, self.cut.block_count)
         where = places(build.index(0), width, len(rows), vectors, lanes)
 
         def block(a: Expr, b: Expr, length: Dim) -> None:
             axes = (replace(inner[cut.loop], extent=length), *inner[cut.loop + 1 :])
-            sums = self._block(axes, a, rows, b, strides[cut.loop :], vectors, partial, after)
+            sums = self._block(panel, axes, a, rows, b, strides[cut.loop :], after)
             for at, total in zip(chain(*where), chain(*sums), strict=True):
                 waiting.add(at, total)
 
@@ -174,7 +158,7 @@ class Gemm(ChunkedSums):
             if depth == cut.loop > 0:
                 waiting.join(build.index(0), len(rows) * width)
 
-        level(0, base, right)
+        level(0, base, panel.right)
         return waiting.finish(len(rows) * width)
 
     # ---- stores ------------------------------------------------------------------------------

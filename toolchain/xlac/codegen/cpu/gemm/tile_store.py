@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import Panels
@@ -14,6 +15,21 @@ from xlac.codegen.cpu.gemm.rank1_update import Rank1Update
 from xlac.codegen.schedules.gemm import GemmSchedule
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Buffer, Expr, Shuffle, Space
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A panel of columns of the result, at a position of the `outer` axes: `vectors` of them from
+    `column` on, the last with `partial` valid columns (0 if all are). `left` and `right` are where
+    its operands begin.
+    """
+
+    outer: list[Expr]
+    column: Expr
+    vectors: int
+    partial: build.Number
+    left: Expr
+    right: Expr
 
 
 class TileStore:
@@ -37,31 +53,29 @@ class TileStore:
 
     def _finish(
         self,
+        panel: Panel,
         sums: Sequence[Sequence[Expr]],
         rows: list[tuple[int, int]],
-        outer: list[Expr],
         start: tuple[Expr, Expr],
         size: tuple[int, int],
-        column: Expr,
-        partial: build.Number,
     ) -> None:
         """The epilogue: unrolled, or a loop over rows (over columns, if squares are transposed) if
         it is long or the last vector is partial.
         """
-        vectors, lanes = len(sums[0]), self.tile.lanes
-        scalars = partial if partial != 0 and self.mask is None else 0
+        outer, column, vectors = panel.outer, panel.column, panel.vectors
+        lanes, scalars = self.tile.lanes, self._scalars(panel)
         long = self.schedule.epilogue_loop and len(rows) * vectors > 2
         if scalars == 0 and self.schedule.transposed_store and size[1] > 1:
             given = (self.elements, self.epilogue, self.c, outer, start, size, column, sums)
             if long:
-                register_transpose.store_in_loop(*given, partial)
+                register_transpose.store_in_loop(*given, panel.partial)
             else:
-                register_transpose.store(*given, partial, self.mask)
+                register_transpose.store(*given, panel.partial, self.mask)
             return
         if not long and scalars == 0:
             for (i, j), totals in zip(rows, sums, strict=True):
                 at_rows = (build.add(start[0], i), build.add(start[1], j))
-                for v, count, masked in self._spans(vectors, partial != 0):
+                for v, count, masked in self._spans(vectors, panel.partial != 0):
                     total = joined(totals[v : v + count])
                     self._store(outer, at_rows, build.add(column, v * lanes), total, masked)
             return
@@ -75,24 +89,27 @@ class TileStore:
                     total,
                     align=min(64, lanes * kept.dtype.nbytes),
                 )
-        self._finish_rows(kept, outer, start, size, column, vectors, partial, scalars)
+        self._finish_rows(panel, kept, start, size)
+
+    def _scalars(self, panel: Panel) -> build.Number:
+        """The columns of a panel's last vector that are stored one by one: those of a partial one,
+        where the target has no masks.
+        """
+        return panel.partial if self.mask is None else 0
 
     def _finish_rows(
         self,
+        panel: Panel,
         kept: Buffer,
-        outer: list[Expr],
         start: tuple[Expr, Expr],
         size: tuple[int, Expr | int],
-        column: Expr,
-        vectors: int,
-        partial: build.Number,
-        scalars: build.Number,
         last_of: tuple[int, int] | None = None,
     ) -> None:
         """The epilogue of rows whose sums are in memory: of all there, or of the last ones along
         each axis of `last_of` rows.
         """
-        builder, lanes = self.builder, self.tile.lanes
+        builder, lanes, scalars = self.builder, self.tile.lanes, self._scalars(panel)
+        outer, column, vectors = panel.outer, panel.column, panel.vectors
         assert kept.space is Space.LOCAL
         there = size if last_of is None else last_of
         before = [build.sub(build.lift(n), of) for n, of in zip(there, size, strict=True)]
@@ -101,7 +118,7 @@ class TileStore:
             row, across = build.add(i, before[0]), build.add(j, before[1])
             base = build.mul(build.add(build.mul(row, there[1]), across), vectors * lanes)
             whole = vectors - (scalars != 0)
-            for v, count, masked in self._spans(whole, whole == vectors and partial != 0):
+            for v, count, masked in self._spans(whole, whole == vectors and panel.partial != 0):
                 value = build.load(kept, build.ramp(build.add(base, v * lanes), 1, count * lanes))
                 self._store(outer, at_rows, build.add(column, v * lanes), value, masked)
             if scalars != 0:

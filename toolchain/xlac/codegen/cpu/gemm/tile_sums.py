@@ -8,7 +8,7 @@ from xlac.codegen.core.contraction.byte_words import joined
 from xlac.codegen.core.contraction.contraction import Axis, crowds, zero
 from xlac.codegen.core.contraction.tiling import FEW_PRODUCTS, unroll
 from xlac.codegen.cpu.gemm.prefetch import PanelPrefetch, panel_prefetch
-from xlac.codegen.cpu.gemm.tile_store import TileStore
+from xlac.codegen.cpu.gemm.tile_store import Panel, TileStore
 from xlac.ir.dims import Dim, Shape, size_hint
 from xlac_sdk.kernel_ir import build
 from xlac_sdk.kernel_ir.kernel import Expr, Var
@@ -27,19 +27,19 @@ class TileSums(TileStore):
 
     def _block(
         self,
+        panel: Panel,
         inner: tuple[Axis, ...],
         left: Expr,
         rows: list[Dim],
         right: Expr,
         strides: Shape,
-        vectors: int,
-        partial: build.Number,
         after: PanelPrefetch | None,
     ) -> Sequence[Sequence[Expr]]:
         """The sums of the products along some summed axes, in registers."""
         start = zero(self.c.accumulate, self.tile.lanes * self.c.words)
-        sums = [[self.builder.variable("c", start) for _ in range(vectors)] for _ in rows]
-        self._sum(sums, inner, left, rows, right, strides, partial, after)
+        sums = [[self.builder.variable("c", start) for _ in range(panel.vectors)] for _ in rows]
+        mask = self.mask if panel.partial != 0 else None
+        self._sum(sums, inner, left, rows, right, strides, mask, after)
         if self.c.words == 1:
             return sums
         return [[self.builder.let("c", joined(total)) for total in row] for row in sums]
@@ -60,7 +60,7 @@ class TileSums(TileStore):
         rows: list[Dim],
         right: Expr,
         strides: Shape,
-        partial: build.Number,
+        mask: Expr | None,
         after: PanelPrefetch | None,
     ) -> None:
         """Adds every product of the tile to its accumulators: loops over the summed axes, the
@@ -72,7 +72,7 @@ class TileSums(TileStore):
 
         def level(depth: int, a: Expr, b: Expr) -> None:
             if depth == len(inner):
-                self.step.write(sums, a, rows, b, self.mask if partial != 0 else None)
+                self.step.write(sums, a, rows, b, mask)
                 return
             axis, stride = inner[depth], strides[depth]
             last = depth == len(inner) - 1

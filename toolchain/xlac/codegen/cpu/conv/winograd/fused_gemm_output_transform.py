@@ -18,6 +18,7 @@ from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard, noted
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.output_transform import OutputTransform
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
+from xlac.codegen.cpu.gemm.tile_store import Panel
 from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.fusion import cost
 from xlac.fusion.group import Group
@@ -92,10 +93,10 @@ class _Products(OutputTransform):
                 right = builder.let("b", build.mul(pair, plane(self.depth * width)))
                 self.place = build.mul(pair, apart)
 
-                def tile(start: Expr, size: int) -> None:
-                    self._tile(
-                        [], (build.index(0), start), (1, size), column, vectors, 0, left, right
-                    )
+                place = Panel([], column, vectors, 0, left, right)
+
+                def tile(start: Expr, size: int, place: Panel = place) -> None:
+                    self._tile(place, (build.index(0), start), (1, size))
 
                 self._cover(split, block if self.cut.blocks != 1 else None, tile)
         if self.guard:

@@ -18,6 +18,7 @@ from xlac.codegen.cpu.conv.winograd.accuracy_guard import Guard
 from xlac.codegen.cpu.conv.winograd.direct_tiles import DirectSum
 from xlac.codegen.cpu.conv.winograd.tiling import Tiling, plane
 from xlac.codegen.cpu.gemm.gemm import Gemm
+from xlac.codegen.cpu.gemm.tile_store import Panel
 from xlac.codegen.schedules.conv import WinogradSchedule
 from xlac.codegen.schedules.gemm import CacheBlocking, GemmSchedule
 from xlac_sdk.dtypes import DType
@@ -77,17 +78,15 @@ class OutputTransform(Gemm):
 
     def _finish(
         self,
+        panel: Panel,
         sums: Sequence[Sequence[Expr]],
         rows: list[tuple[int, int]],
-        outer: list[Expr],
         start: tuple[Expr, Expr],
         size: tuple[int, int],
-        column: Expr,
-        partial: build.Number,
     ) -> None:
         """Stores products in memory until those of all points and channels are complete."""
         assert self.kept is not None
-        lanes, width = self.tile.lanes, len(sums[0]) * self.tile.lanes
+        lanes, width = self.tile.lanes, panel.vectors * self.tile.lanes
         base = build.add(self.place, build.mul(build.sub(start[1], self.first), width))
         for row, totals in enumerate(sums):
             for v, total in enumerate(totals):
