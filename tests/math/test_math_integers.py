@@ -14,6 +14,15 @@ from xlac_sdk.kernel_ir.primitives import Primitive as P
 from xlac_sdk.kernel_ir.primitives import operand_dtypes
 
 
+def test_dot_products_of_pairs() -> None:
+    given = list(arguments(P.DOT2, operand_dtypes(P.DOT2, DType.I32), 64))
+    given[0][:3] = given[1][:3] = [-0x7FFF8000, -0x80000000, 0x7FFF7FFF]
+    halves = [[((a >> by & 0xFFFF) ^ 0x8000) - 0x8000 for by in (0, 16)] for a in given[:2]]
+    wide = [[half.astype(np.int64) for half in pair] for pair in halves]
+    total = given[2] + wide[0][0] * wide[1][0] + wide[0][1] * wide[1][1]
+    np.testing.assert_array_equal(expanded(P.DOT2, given, PLAIN), total.astype(np.int32))
+
+
 @pytest.mark.parametrize("spelled", [None, DType.U32, DType.I32])
 @pytest.mark.parametrize("kind", [DType.U32, DType.I32])
 def test_dot_products_of_bytes(kind: DType, spelled: DType | None) -> None:

@@ -5,6 +5,7 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -28,14 +29,18 @@ from xlac.passes.rewrite.context import PassContext
 from xlac.passes.rewrite.pattern import Equation, x, y
 from xlac.passes.rewrite.rule import Structural
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
 class Plain:
     """A site that simplifies nothing."""
 
-    def __init__(self, precision: str) -> None:
-        self.context = PassContext(Target("vectors", 64, 32), precision=precision)
+    def __init__(self, precision: str, *more: Primitive) -> None:
+        """`more` are primitives that the target spells too."""
+        usual = Target("vectors", 64, 32)
+        target = replace(usual, primitives=usual.primitives | {*more})
+        self.context = PassContext(target, precision=precision)
 
     def make(self, op: Op, *inputs: Node) -> Node:
         return Node.of(op, *inputs)
@@ -203,7 +208,10 @@ def check_structural(rule: Structural) -> None:
             return Node.of(Param(name, Type(dtype, shape), kind))
 
         before = example(parameter)
-        after = rule.rewrite(before, Plain("fast" if rule.rounding else "default"))
+        precision = "fast" if rule.rounding else "default"
+        after = rule.rewrite(before, Plain(precision))
+        if after is None:
+            after = rule.rewrite(before, Plain(precision, Primitive.DOT2))
         assert after is not None, f"rule {rule.name} does not apply to its example {number}"
         sums = [
             n

@@ -76,7 +76,9 @@ def case_of(
         label = (
             f"{operands[0]}->{result}"
             if primitive in (P.CAST, P.BITCAST)
-            else (operands[0] if primitive.is_comparison or primitive is P.DOT4 else result).value
+            else (
+                operands[0] if primitive.is_comparison or primitive in (P.DOT4, P.DOT2) else result
+            ).value
         )
         mine = []
         for position, (dtype, array) in enumerate(zip(operands, arrays, strict=True)):

@@ -79,6 +79,7 @@ class Primitive(Enum):
     POPCNT = "popcnt"
     CLZ = "clz"
     DOT4 = "dot4"
+    DOT2 = "dot2"
     LOOKUP = "lookup"
 
     __hash__ = object.__hash__  # Enum's own method is slow Python, and kernels use these often
@@ -102,7 +103,7 @@ _UNARY = (
     "cast bitcast floor exp log sin sqrt neg abs not ceil trunc round exp2 expm1 log2 log1p cos "
     "tanh sigmoid erf gelu rsqrt popcnt clz"
 )
-_TERNARY = (Primitive.SELECT, Primitive.FMA, Primitive.DOT4)
+_TERNARY = (Primitive.SELECT, Primitive.FMA, Primitive.DOT4, Primitive.DOT2)
 ENTRIES = 16  # of a table that `lookup` takes
 _ARITY = {Primitive(name): 1 for name in _UNARY.split()} | dict.fromkeys(_TERNARY, 3)
 _ARITY[Primitive.LOOKUP] = ENTRIES + 1
@@ -111,12 +112,13 @@ _TRANSCENDENTAL = "exp log sin pow exp2 expm1 log2 log1p cos tanh sigmoid erf ge
 TRANSCENDENTAL = frozenset(map(Primitive, _TRANSCENDENTAL.split()))
 
 
-_RESULT = {Primitive.SELECT: 1, Primitive.DOT4: 2}  # the operand whose type is the result's
+# the operand whose type is the result's
+_RESULT = {Primitive.SELECT: 1, Primitive.DOT4: 2, Primitive.DOT2: 2}
 
 
 def operand_dtypes(primitive: Primitive, dtype: DType) -> tuple[DType, ...]:
     """The operand types of a primitive on values of `dtype`: select takes a condition first,
-    dot4 adds to an i32, lookup takes an index last.
+    dot4 and dot2 add to an i32, lookup takes an index last.
     """
     if primitive is Primitive.SELECT:
         return DType.BOOL, dtype, dtype

@@ -18,6 +18,7 @@ from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.kernel_ir.scalar_semantics import (
     count_ones,
     divide,
+    dot2,
     dot4,
     high_half,
     leading_zeros,
@@ -203,6 +204,7 @@ _MEANINGS: dict[Primitive, Callable[..., Any]] = {
     P.POPCNT: count_ones,
     P.CLZ: leading_zeros,
     P.DOT4: dot4,
+    P.DOT2: dot2,
     P.LOOKUP: lambda *x: np.choose(x[-1] % len(x[:-1]), x[:-1]),
 }
 

@@ -20,7 +20,7 @@ from xlac_sdk.target import Request, Target
 P = Primitive
 FLOATS = (DType.F32, DType.F64)
 # 1 / (1 + exp(-x)) loses precision for small results; ldexp() is slow
-NATIVE = frozenset(Primitive) - {P.SIGMOID, P.GELU, P.LDEXP, P.DOT4, P.LOOKUP}
+NATIVE = frozenset(Primitive) - {P.SIGMOID, P.GELU, P.LDEXP, P.DOT4, P.DOT2, P.LOOKUP}
 FUNCTIONS = (
     P.REM, P.FLOOR, P.CEIL, P.TRUNC, P.ROUND, P.ABS, P.SQRT, P.RSQRT, P.EXP, P.LOG, P.SIN, P.COS,
     P.POW, P.EXP2, P.EXPM1, P.LOG2, P.LOG1P, P.TANH, P.ERF, P.ATAN2,

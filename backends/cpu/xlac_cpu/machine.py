@@ -60,6 +60,11 @@ class Machine:
         return frozenset(kind for word in self.dots.split() for kind in DOTS[word])
 
     @property
+    def pairs(self) -> bool:
+        """Whether a dot product of bytes is two of pairs of i16, to which they are widened."""
+        return self.dots == "pmaddwd"
+
+    @property
     def fence(self) -> str:
         """The intrinsic that orders streaming stores."""
         return "llvm.x86.sse.sfence" if self.is_x86 and self.vector_bytes else ""

@@ -40,9 +40,10 @@ def target(request: Request) -> Target:
     hardware = replace(facts, **request.hardware_facts("cpu"))
     # AVX-512 scales by powers of two, and permutes a register of 16 lanes
     wide = machine.is_x86 and machine.masked
-    has = {Primitive.FMA: machine.fma, Primitive.LDEXP: wide, Primitive.LOOKUP: wide}
     dots = machine.dot_kinds
-    absent = {primitive for primitive, there in (*has.items(), (Primitive.DOT4, dots)) if not there}
+    has = {Primitive.FMA: machine.fma, Primitive.LDEXP: wide, Primitive.LOOKUP: wide}
+    has |= {Primitive.DOT4: bool(dots), Primitive.DOT2: machine.pairs}
+    absent = {primitive for primitive, there in has.items() if not there}
     pairs = (word.split(".") for word in machine.lacks.split())
     lacks = {(Primitive(name), DType(dtype)) for name, dtype in pairs}
     lacks |= {(Primitive.DOT4, kind) for kind in (DType.U32, DType.I32) if kind not in dots}

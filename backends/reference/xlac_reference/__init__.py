@@ -26,7 +26,7 @@ class ReferenceBackend(Backend):
     def target(self, request: Request) -> Target:
         request.refuse("reference", "cpu", "triple", "features", "arch")
         # NumPy has no fma: it is exact here, but slower than two operations
-        native = frozenset(Primitive) - {Primitive.FMA}
+        native = frozenset(Primitive) - {Primitive.FMA, Primitive.DOT2}
         found = Target(
             "reference",
             vector_bytes=4096,

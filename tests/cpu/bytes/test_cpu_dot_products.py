@@ -26,14 +26,16 @@ PROCESSORS = {  # and what computes dot products of bytes there
 }
 
 
-@pytest.mark.parametrize("kind", [DType.U32, DType.I32])
+@pytest.mark.parametrize(
+    ("primitive", "kind"), [(P.DOT4, DType.U32), (P.DOT4, DType.I32), (P.DOT2, DType.I32)]
+)
 @pytest.mark.parametrize("cpu", PROCESSORS)
-@pytest.mark.sampled(8)
-def test_dot_products_of_bytes(kind: DType, cpu: str) -> None:
-    """Extremes on both sides, sums that wrap, vectors that are no register."""
+@pytest.mark.sampled(12)
+def test_dot_products(primitive: P, kind: DType, cpu: str) -> None:
+    """Of bytes and of i16: extremes on both sides, sums that wrap, vectors that are no register."""
     needs_processor(cpu)
-    given = arguments(P.DOT4, operand_dtypes(P.DOT4, kind), COUNT)
-    extremes = np.array([0xFFFFFFFF, 0x80808080, 0x7F7F7F7F, 0], np.uint32)
+    given = arguments(primitive, operand_dtypes(primitive, kind), COUNT)
+    extremes = np.array([0xFFFFFFFF, 0x80808080, 0x7F7F7F7F, 0x80008000], np.uint32)
     for array, repeats in zip(given, (1, 4, 16), strict=True):
         array[:64] = np.tile(np.repeat(extremes, repeats), 16 // repeats).view(array.dtype)
     count, target = len(given[0]), machine(cpu=cpu)
@@ -43,7 +45,7 @@ def test_dot_products_of_bytes(kind: DType, cpu: str) -> None:
         def body(b, buffers, lanes=lanes):  # type: ignore[no-untyped-def]
             with b.loop("i", 0, count // lanes * lanes, lanes) as i:
                 at = ramp(i, 1, lanes)
-                b.store(buffers["s"], at, apply(P.DOT4, *(load(buffers[n], at) for n in "xyt")))
+                b.store(buffers["s"], at, apply(primitive, *(load(buffers[n], at) for n in "xyt")))
 
         reads = {"x": (kind, count), "y": (DType.I32, count), "t": (DType.I32, count)}
         kernel = kernel_of(body, reads, {"s": (DType.I32, count // lanes * lanes)})

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from byte_graph import ByteGraph
 from cpu_programs import both, kernel_of, machine, program_of, same
 from processors import needs_processor
 
@@ -89,50 +90,30 @@ def _with_unit(target: Target) -> Target:
     return _able(replace(target, facts=facts))
 
 
-class Contractions:
-    """A graph of several contractions of bytes, and what each of them gives."""
+class Contractions(ByteGraph):
+    """Contractions of bytes, with a constant added."""
 
-    def __init__(self) -> None:
-        self.rng = np.random.default_rng(3)
-        self.given: dict[str, Array] = {}
-        self.weights: dict[str, Array] = {}
-        self.outputs: dict[str, Node] = {}
-        self.exact: dict[str, Array] = {}
-
-    def param(self, dtype: DType, shape: tuple[int, ...], weight: bool) -> tuple[Node, Array]:
-        """An operand, whose bytes are the type's extremes and what is between."""
+    def operand(self, dtype: DType, shape: tuple[int, ...], weight: bool) -> tuple[Node, Array]:
+        """Its bytes are the type's extremes and what is between."""
         info = np.iinfo(dtype.numpy)
         values = self.rng.integers(info.min, info.max + 1, shape).astype(dtype.numpy)
         values.reshape(-1)[:: 7 if weight else 5] = info.min if weight else info.max
-        store = self.weights if weight else self.given
-        name = f"{'w' if weight else 'x'}{len(store)}"
-        store[name] = values
-        kind = "weight" if weight else "input"
-        return Node.of(Param(name, Type(dtype, shape), kind)), values
+        return self.param(values, weight), values
 
-    def add(self, op: Dot | Conv, x: DType, *shapes: tuple[int, ...]) -> None:
-        """A contraction of bytes, with a constant added, of a weight that is the right operand."""
-        left, a = self.param(x, shapes[0], False)
-        right, b = self.param(DType.I8, shapes[1], True)
-        name = f"y{len(self.outputs)}"
-        self.outputs[name] = build.add(Node.of(op, left, right), build.constant(np.int32(3)))
-        self.exact[name] = np.asarray(op.evaluate(a.astype(np.int32), b.astype(np.int32))) + 3
+    def contract(self, op: Dot | Conv, x: DType, *shapes: tuple[int, ...]) -> None:
+        """Contracts an input with a weight, which is the right operand."""
+        left, a = self.operand(x, shapes[0], False)
+        right, b = self.operand(DType.I8, shapes[1], True)
+        node = build.add(Node.of(op, left, right), build.constant(np.int32(3)))
+        self.add(node, np.asarray(op.evaluate(a.astype(np.int32), b.astype(np.int32))) + 3)
 
-    def check(self, threads: int, every: bool = True) -> None:
-        """Compiles and runs the graph: contractions are by the matrix unit (`every` one, or
-        some), and exact.
-        """
-        backend = find("cpu")
-        nodes = Graph("g", (), self.outputs).nodes()
-        params = tuple(n for n in nodes if isinstance(n.op, Param) and n.op.kind == "input")
-        graph = Graph("g", params, self.outputs)
-        target = _able(backend.target(Request(threads=threads, cpu="" if HAS else "x86-64-v4")))
-        lowered = driver.lower(Model(graph, self.weights), target)
-        used = [kernel for kernel in lowered.program.kernels if by_matrix_unit(kernel.body)]
-        assert len(used) == len(self.outputs) or (used and not every)
-        found = driver.executable(lowered, backend)(**self.given)
-        for name, exact in self.exact.items():
-            np.testing.assert_array_equal(np.asarray(found[name]), exact, err_msg=name)
+
+def check(case: ByteGraph, threads: int, every: bool = True) -> None:
+    """Results are exact, and by the matrix unit (`every` one, or some)."""
+    backend = find("cpu")
+    target = _able(backend.target(Request(threads=threads, cpu="" if HAS else "x86-64-v4")))
+    used = [kernel for kernel in case.check(target).kernels if by_matrix_unit(kernel.body)]
+    assert len(used) == len(case.outputs) or (used and not every)
 
 
 HAS = bool(machine().instructions)
@@ -155,10 +136,10 @@ def test_products(threads: int) -> None:
         (31, 80, 100), (200, 96, 65), (9, 512, 512), (130, 2048, 20),
     )  # fmt: skip
     for number, (rows, depth, columns) in enumerate(sizes):
-        case.add(op, (DType.U8, DType.I8)[number % 2], (rows, depth), (depth, columns))
+        case.contract(op, (DType.U8, DType.I8)[number % 2], (rows, depth), (depth, columns))
     batched = Dot((0,), (0,), (2,), (1,), DType.I32)
-    case.add(batched, DType.U8, (3, 40, 128), (3, 128, 48))
-    case.check(threads)
+    case.contract(batched, DType.U8, (3, 40, 128), (3, 128, 48))
+    check(case, threads)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -174,8 +155,8 @@ def test_convolutions(threads: int) -> None:
         pads = ((taps // 2,) * 2,) * 2
         op = Conv(layout, (stride,) * 2, *pads, (1, 1), (1, 1), 1, 1, DType.I32)
         x = (DType.U8, DType.I8)[number % 2]
-        case.add(op, x, (1, size, size, channels), (taps, taps, channels, out))
-    case.check(threads)
+        case.contract(op, x, (1, size, size, channels), (taps, taps, channels, out))
+    check(case, threads)
 
 
 def test_random_sizes() -> None:
@@ -184,8 +165,8 @@ def test_random_sizes() -> None:
     op = Dot((), (), (1,), (0,), DType.I32)
     for _ in range(8):
         rows, depth, columns = rng.integers((8, 8, 16), (120, 80, 150))
-        case.add(op, DType.U8, (int(rows), 8 * int(depth)), (8 * int(depth), int(columns)))
-    case.check(1, every=False)
+        case.contract(op, DType.U8, (int(rows), 8 * int(depth)), (8 * int(depth), int(columns)))
+    check(case, 1, every=False)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from xlac.passes.rewrite.rule import Rule
 from xlac.passes.rewrite.trace import Trace
 from xlac.passes.rules.algebra import ALGEBRA
 from xlac.passes.rules.bytes.motion import BYTE_MOTION
+from xlac.passes.rules.bytes.pairs import PAIR_PRODUCTS
 from xlac.passes.rules.bytes.products import BYTE_PRODUCTS
 from xlac.passes.rules.constants import CONSTANTS
 from xlac.passes.rules.divisions import DIVISIONS
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     *ZERO_POINTS,
     *QUANTIZED,
     *BYTE_PRODUCTS,
+    *PAIR_PRODUCTS,
     *BYTE_MOTION,
     *REQUANTIZE,
     *NORMAL,

@@ -65,6 +65,8 @@ def operand_fault(primitive: Primitive, dtype: DType) -> str | None:
         return f"'{primitive.value}' of {dtype}: halves are cast to f32 first"
     if primitive is P.DOT4:
         wrong = dtype not in (DType.I32, DType.U32)
+    elif primitive is P.DOT2:
+        wrong = dtype is not DType.I32
     elif primitive is P.LOOKUP:
         wrong = not dtype.is_float
     elif dtype is DType.BOOL:

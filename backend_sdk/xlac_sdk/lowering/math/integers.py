@@ -56,6 +56,11 @@ def dot4(m: Writer, x: Value, y: Value, total: Value) -> Value:
     return total
 
 
+def dot2(m: Writer, x: Value, y: Value, total: Value) -> Value:
+    """The dot product of two i16."""
+    return total + (x >> 16) * (y >> 16) + ((x << 16) >> 16) * ((y << 16) >> 16)
+
+
 def lookup(m: Writer, *operands: Value) -> Value:
     """An entry of a table, chosen bit by bit of the index."""
     *entries, index = operands

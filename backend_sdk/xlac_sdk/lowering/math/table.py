@@ -51,6 +51,7 @@ EXPANSIONS: dict[P, Expansion] = {
     P.POPCNT: integers.count_ones,
     P.CLZ: integers.leading_zeros,
     P.DOT4: integers.dot4,
+    P.DOT2: integers.dot2,
     P.LOOKUP: integers.lookup,
 }
 

@@ -56,10 +56,11 @@ NATIVE = (
         P.CLZ,
         P.LDEXP,
         P.DOT4,
+        P.DOT2,
         P.LOOKUP,
     }
 )
-"""The primitives that are a few instructions everywhere (FMA, LDEXP, DOT4, LOOKUP: where the
+"""The primitives that are a few instructions everywhere (FMA, LDEXP, DOT4, DOT2, LOOKUP: where the
 machine has them).
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlac_cpu.emit import access, arithmetic, convert
 from xlac_cpu.emit.access import Address
-from xlac_cpu.emit.bytes import byte_tables, dot4
+from xlac_cpu.emit.bytes import byte_tables, dot_products
 from xlac_cpu.emit.loops import addresses
 from xlac_cpu.emit.spelling import (
     constant,
@@ -107,9 +107,9 @@ class LlvmExpressions(access.Combine):
             )
         if primitive is P.BITCAST:
             return self.bitcast(first, dtype, lanes)
-        if primitive is P.DOT4:
+        if primitive is P.DOT4 or primitive is P.DOT2:
             texts = self.value(first), self.value(operands[1]), self.value(operands[2])
-            return dot4.spell(self.w, self.style, texts, first.dtype, lanes)
+            return dot_products.spell(self.w, self.style, primitive, texts, first.dtype, lanes)
         if (primitive is P.DIV or primitive is P.REM) and dtype is DType.I64:
             by = operands[1]
             if isinstance(by, Const) and by.value > 0:

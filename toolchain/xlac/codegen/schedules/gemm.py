@@ -60,8 +60,9 @@ class GemmSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class BytesGemmSchedule(GemmSchedule):
-    """A gemm of bytes, where a step of the sum takes four products. If its panels are of `i64`, it
-    takes eight: a vector has two words of each column, which are added at the end.
+    """A gemm of words, where a step of the sum takes four products of bytes or two of i16. If its
+    panels are of `i64`, it takes two words: a vector has both of each column, which are added at
+    the end.
     """
 
     template: ClassVar[str] = "bytes_gemm"

@@ -1,4 +1,6 @@
-"""Dot products of bytes: each 32-bit lane of the accumulator gets the sum of four products."""
+"""Dot products within words: each 32-bit lane of the accumulator gets the sum of four products of
+bytes, or of two of i16.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +9,42 @@ from xlac_cpu.emit.spelling import constant, vector
 from xlac_cpu.emit.style import Style
 from xlac_cpu.emit.writer import LlvmWriter
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
 
 WIDTHS = (4, 8, 16)  # lanes of registers
 _PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 
 
-def spell(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
-    """Writes x[2] + dot4(x[0], x[1]): vectors of `lanes` words of four bytes. Bytes of x[0] are
-    unsigned if `dtype` is u32. Vectors are widened to a register, or split among several.
+def spell(
+    w: LlvmWriter, style: Style, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
+) -> str:
+    """Writes dot4 or dot2 of vectors of `lanes` words. Bytes of x[0] are unsigned if `dtype` is
+    u32. Vectors are widened to a register, or split among several.
     """
     if lanes > style.lanes:
-        return _cut(w, style, x, dtype, lanes)
+        return _cut(w, style, primitive, x, dtype, lanes)
     full = next(width for width in WIDTHS if width >= lanes)
-    sums = _register(w, style.dots, [_filled(w, one, lanes, full) for one in x], dtype, full)
+    given = [_filled(w, one, lanes, full) for one in x]
+    if primitive is Primitive.DOT2:
+        kind, short = vector("i32", full), vector("i16", 2 * full)
+        pairs = [w.op(f"bitcast {kind} {one} to {short}") for one in given[:2]]
+        sums = _pairs_added(w, pairs[0], pairs[1], given[2], full)
+    else:
+        sums = _register(w, style.dots, given, dtype, full)
     if lanes == 1:
         return w.op(f"extractelement {vector('i32', full)} {sums}, i64 0")
     return sums if lanes == full else picked(w, vector("i32", full), sums, range(lanes))
 
 
-def _cut(w: LlvmWriter, style: Style, x: tuple[str, ...], dtype: DType, lanes: int) -> str:
+def _cut(
+    w: LlvmWriter, style: Style, primitive: Primitive, x: tuple[str, ...], dtype: DType, lanes: int
+) -> str:
     """`spell` for more lanes than a register has: each half by itself."""
     half, rest, parts = lanes // 2, lanes - lanes // 2, []
     for first, count in ((0, half), (half, rest)):
         places = range(first, first + count)
         part = tuple(picked(w, vector("i32", lanes), one, places) for one in x)
-        parts.append(_filled(w, spell(w, style, part, dtype, count), count, rest))
+        parts.append(_filled(w, spell(w, style, primitive, part, dtype, count), count, rest))
     every = [*range(half), *range(rest, 2 * rest)]
     return picked(w, vector("i32", rest), parts[0], every, parts[1])
 
@@ -63,12 +76,19 @@ def _by_pairs(w: LlvmWriter, x: list[str], dtype: DType, lanes: int) -> str:
         high = w.op(f"shl {short} {pairs}, {by}")
         return w.op(f"ashr {short} {high}, {by}"), w.op(f"ashr {short} {pairs}, {by}")
 
-    total, name = x[2], f"llvm.x86.{_PAIRS[lanes]}"
+    total = x[2]
     both = zip(halves(x[0], dtype is DType.I32), halves(x[1], True), strict=True)
     for left, right in both:
-        products = w.intrinsic(name, kind, (short, left), (short, right))
-        total = w.op(f"add {kind} {total}, {products}")
+        total = _pairs_added(w, left, right, total, lanes)
     return total
+
+
+def _pairs_added(w: LlvmWriter, left: str, right: str, total: str, lanes: int) -> str:
+    """The total plus the products of pairs of i16, by pmaddwd."""
+    kind, short = vector("i32", lanes), vector("i16", 2 * lanes)
+    name = f"llvm.x86.{_PAIRS[lanes]}"
+    products = w.intrinsic(name, kind, (short, left), (short, right))
+    return w.op(f"freeze {kind} {w.op(f'add {kind} {total}, {products}')}")
 
 
 def _filled(w: LlvmWriter, value: str, lanes: int, full: int) -> str:

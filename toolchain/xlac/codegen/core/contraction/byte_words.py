@@ -1,10 +1,10 @@
-"""Contractions of bytes in words: four products of a sum form one step, computed by one
-instruction.
+"""Contractions of bytes and of i16 in words: the products of a word, four or two, form one step of
+a sum, computed by one instruction.
 
-A step reads four consecutive bytes of the left operand, and a word in which the four bytes of the
-right operand were packed, at compile time or before the product. Where there are so few columns
-that they fill half a vector, a step may take two words of each: the even lanes of a vector add the
-first, the odd lanes the second, and pairs of lanes are added at the end.
+A step reads the consecutive elements of a word of the left operand, and a word in which those of
+the right operand were packed, at compile time or before the product (i16: at compile time). Where
+there are so few columns that they fill half a vector, a step may take two words of each: the even
+lanes of a vector add the first, the odd lanes the second, and pairs of lanes are added at the end.
 """
 
 from __future__ import annotations
@@ -24,41 +24,55 @@ from xlac_sdk.target import Target
 
 BYTES = 4  # bytes per word
 SIGNS = {DType.U8: DType.U32, DType.I8: DType.I32}  # the word type of each byte type
+WORDS = {**SIGNS, DType.I16: DType.I32}  # and of i16
 COUNTS = {DType.I32: 1, DType.I64: 2}  # words of a step, by the type in which they are packed
 
 
-def able(c: Contraction, target: Target) -> bool:
-    """Whether a contraction is of bytes that are adjacent along the sum, with the right ones signed
-    and in memory, and the target has the instruction.
+def multiply_words(left: DType, right: DType, target: Target) -> bool:
+    """Whether the target has an instruction that adds the products of two words: of bytes, the
+    right ones signed, or of i16.
     """
-    word = SIGNS.get(c.left.dtype)
+    if left is DType.I16:
+        return right is DType.I16 and target.spells(Primitive.DOT2, DType.I32)
+    word = SIGNS.get(left)
+    return word is not None and right is DType.I8 and target.spells(Primitive.DOT4, word)
+
+
+def able(c: Contraction, target: Target) -> bool:
+    """Whether words of a contraction are adjacent along the sum, with the right operand in memory,
+    and the target has the instruction.
+    """
     last = c.inner[-1]
     return (
-        word is not None
-        and c.right.dtype is DType.I8
+        multiply_words(c.left.dtype, c.right.dtype, target)
         and not c.left.computed
         and not c.right.computed
+        and (c.right.constant or c.right.dtype is DType.I8)
         and c.accumulate is DType.I32
-        and target.spells(Primitive.DOT4, word)
         and last.left == 1
-        and divisor(last.extent) % BYTES == 0
+        and divisor(last.extent) % count(c.left.dtype) == 0
     )
+
+
+def count(dtype: DType) -> int:
+    """The elements of a word."""
+    return BYTES // dtype.nbytes
 
 
 def in_words(c: Contraction, dtype: DType = DType.I32) -> Contraction:
     """The contraction with steps of one word, or of the two that an i64 has."""
     *others, last = c.inner
-    size = BYTES * COUNTS[dtype]
+    size = count(c.left.dtype) * COUNTS[dtype]
     steps = Axis(last.extent // size, size, last.right * size, last.along)
     right = replace(c.right, dtype=dtype)
     return replace(c, inner=(*others, steps), right=right, word=last.right, words=COUNTS[dtype])
 
 
 def paired(c: Contraction, lanes: int, target: Target) -> bool:
-    """Whether steps of a contraction of bytes can take two words of each of `lanes` columns: a
+    """Whether steps of a contraction can take two words of each of `lanes` columns: a
     vector has room for both, and the right operand is packed at compile time.
     """
-    whole = divisor(c.inner[-1].extent) % (2 * BYTES) == 0
+    whole = divisor(c.inner[-1].extent) % (2 * count(c.left.dtype)) == 0
     return whole and c.right.constant and 2 * lanes <= target.lanes(c.accumulate)
 
 
@@ -86,12 +100,13 @@ def loaded(buffer: Buffer, where: Expr, apart: Dim, columns: Dim, lanes: int) ->
     return total
 
 
-def words(x: Array, count: int = 1) -> Array:
-    """Bytes of shape (…, steps, columns) as i32 words of shape (…, steps / 4, columns), or as i64
-    that have two of them each.
+def words(x: Array, many: int = 1) -> Array:
+    """Bytes of shape (…, steps, columns) as i32 words of shape (…, steps / 4, columns), i16 of
+    (…, steps / 2, columns); or as i64 that have two words each.
     """
     *around, steps, columns = x.shape
-    size = BYTES * count
+    size = BYTES * many // x.itemsize
     parts = x.reshape(*around, steps // size, size, columns)
-    packed = np.ascontiguousarray(np.moveaxis(parts, -2, -1)).view(f"<i{size}")[..., 0]
-    return packed.astype(f"i{size}", copy=False)
+    little = np.ascontiguousarray(np.moveaxis(parts, -2, -1)).astype(f"<i{x.itemsize}", copy=False)
+    packed = little.view(f"<i{BYTES * many}")[..., 0]
+    return packed.astype(f"i{BYTES * many}", copy=False)

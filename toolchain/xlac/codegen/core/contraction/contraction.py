@@ -84,8 +84,8 @@ class OperandSource:
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """The canonical form. `inner` lists summed axes from the outermost. Outside its `borders` the
-    left operand is zero. With a `word`, a step of the innermost takes four bytes of each operand
-    (`words` times), which are `word` elements apart in the right one.
+    left operand is zero. With a `word`, a step of the innermost takes a word of each operand, four
+    bytes or two i16 (`words` times), which are `word` elements apart in the right one.
     """
 
     outer: tuple[Axis, ...]
@@ -111,9 +111,14 @@ class Contraction:
         return self.rows[0].extent * self.rows[1].extent
 
     @property
+    def products(self) -> int:
+        """The products of a step of each sum."""
+        return self.words * DType.I32.nbytes // self.left.dtype.nbytes if self.word else 1
+
+    @property
     def flops(self) -> int:
         """Operations at the sizes to optimise for."""
-        return (8 * self.words if self.word else 2) * size_hint(
+        return (2 * self.products) * size_hint(
             self.depth
             * self.row_count
             * self.columns.extent

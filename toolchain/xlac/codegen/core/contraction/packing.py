@@ -17,7 +17,7 @@ from math import gcd, prod
 import numpy as np
 
 from xlac.codegen.core.addressing import row_major
-from xlac.codegen.core.contraction.byte_words import BYTES, words
+from xlac.codegen.core.contraction.byte_words import words
 from xlac.codegen.core.contraction.contraction import (
     Axis,
     Contraction,
@@ -207,8 +207,8 @@ def constant(
     # weights have static shapes
     (size, depth, extent, offset) = static((room, c.depth, c.columns.extent, source.offset))
     inner = c.inner
-    if c.word:  # the operand's bytes, in the layout of the source
-        inner = (*inner[:-1], Axis(inner[-1].extent * BYTES * c.words, right=c.word))
+    if c.word:  # the operand's elements, in the layout of the source
+        inner = (*inner[:-1], Axis(inner[-1].extent * c.products, right=c.word))
     shape = static((*(a.extent for a in own), *(a.extent for a in inner), extent))
     steps = static((*(a.right for a in own), *(a.right for a in inner), c.columns.right))
 

@@ -21,8 +21,6 @@ from xlac.fusion.group import Group
 from xlac.ir.dims import size_hint, volume
 from xlac.ir.graph import Node
 from xlac.ops.reduction.conv import Conv
-from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 
@@ -94,12 +92,11 @@ def _tiling(group: Group, target: Target, wanted: Schedule | None) -> tuple[Tili
 
 
 def _reads(anchor: Node, target: Target) -> InputReads:
-    """Kernels of bytes multiply four adjacent channels at once, so channels must be contiguous."""
+    """Kernels of words multiply adjacent channels at once, so channels must be contiguous."""
     x, kernel = (i.type.dtype for i in anchor.inputs)
-    word = byte_words.SIGNS.get(x)
-    fours = word is not None and kernel is DType.I8 and target.spells(Primitive.DOT4, word)
+    words = byte_words.multiply_words(x, kernel, target)
     across = _streams(anchor, target.shipped)
-    return InputReads(False, False, phases=True, beside="C" if fours else "", across=across)
+    return InputReads(False, False, phases=True, beside="C" if words else "", across=across)
 
 
 def _streams(anchor: Node, target: Target) -> bool:

@@ -8,7 +8,6 @@ from math import prod
 from typing import Literal
 
 from xlac.codegen.core import summation
-from xlac.codegen.core.contraction.byte_words import BYTES
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import panel_count
 from xlac.codegen.core.contraction.partial_tiles import PRODUCTS, WHOLE
@@ -196,12 +195,12 @@ def pays_threads(c: Contraction, target: Target) -> bool:
 
 
 def _work(c: Contraction) -> tuple[int, int]:
-    """The operations, of which one instruction does those of all bytes of a word, and the bytes of
-    the right operand.
+    """The operations, of which one instruction does those of a whole word, and the bytes of the
+    right operand.
     """
     axes = (*c.outer, c.columns, *c.inner)
     right = prod(axis.usual for axis in axes if axis.right != 0) * c.right.dtype.nbytes
-    return (c.flops // BYTES, right * BYTES * c.words) if c.word else (c.flops, right)
+    return c.flops * c.words // c.products, right * c.products
 
 
 def _rows(
@@ -220,7 +219,7 @@ def _near(c: Contraction, axis: int, step: int, count: int, room: int) -> int:
     operand.
     """
     others = [(a.usual, a.left) for a in (c.rows[1 - axis], *c.inner)]
-    others += [(BYTES * c.words, 1)] if c.word else []
+    others += [(c.products, 1)] if c.word else []
 
     def nbytes(many: int) -> int:
         return _distinct([(many * step, c.rows[axis].left), *others]) * c.left.dtype.nbytes

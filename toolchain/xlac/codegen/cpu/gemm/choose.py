@@ -130,7 +130,7 @@ def gemm(
         right,
         dtype,
         blocking,
-        (1, 1) if target.size else (4, 2),
+        (1, 1) if target.size else (2, 2) if c.left.dtype is DType.I16 else (4, 2),
         True,
         "fewer" if register_tile.apart(target) else "right",
         cache_blocking.threads(axes, cut, target),
@@ -216,8 +216,7 @@ def _check_gemm(
     if isinstance(schedule, BytesGemmSchedule):
         if not byte_words.able(c, target):
             raise Misfit(
-                ("template",),
-                "its operands are not bytes that this target multiplies four at a time",
+                ("template",), "its operands are not words of which this target adds the products"
             )
         if schedule.dtype not in byte_words.COUNTS:
             raise Misfit(("dtype",), "it can be i32, or i64 for two words at once")
@@ -263,7 +262,7 @@ def _check_tile(schedule: GemmSchedule, c: Contraction, target: Target) -> None:
     if tile.lanes & (tile.lanes - 1) or tile.lanes > most:
         raise Misfit(("tile", "lanes"), f"it must be a power of two, at most {most} on this target")
     height = tile.rows[0] * tile.rows[1]
-    used = register_tile.registers(height, tile.vectors, target)
+    used = register_tile.registers(height, tile.vectors, target, c.accumulate)
     if used > target.vector_registers and (height, tile.vectors) != (1, 1):
         raise Misfit(
             ("tile",), f"it takes {used} registers, and there are {target.vector_registers}"
@@ -277,7 +276,7 @@ def _check_right(schedule: GemmSchedule, c: Contraction, view: OperandView, targ
     if schedule.right == "direct" and not _readable(c, schedule.tile, view, target):
         raise Misfit(("right",), "its columns are not contiguous, or not whole vectors of the tile")
     if schedule.right == "direct" and c.word:
-        raise Misfit(("right",), "bytes that are multiplied four at a time must be packed")
+        raise Misfit(("right",), "operands that are multiplied in words must be packed")
     chunk = schedule.blocking.chunk
     if schedule.right == "panel" and not cache_blocking.fits_panel(
         c, schedule.tile, schedule.dtype, chunk, target

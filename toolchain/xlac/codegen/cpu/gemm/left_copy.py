@@ -1,5 +1,5 @@
 """Decides whether the left operand of a product is copied first: to widen 16-bit floats, or to make
-it contiguous along the sum, as products of four bytes at once require.
+it contiguous along the sum, as products of words require.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from xlac.codegen.core.contraction.byte_words import BYTES, SIGNS
+from xlac.codegen.core.contraction import byte_words
 from xlac.codegen.core.contraction.contraction import is_constant
 from xlac.codegen.core.operands import OperandView
 from xlac.codegen.schedules.operands import DotOperandsSchedule, OperandCopy, check_order
@@ -18,7 +18,6 @@ from xlac.ir.graph import Node
 from xlac.ops.reduction.contraction import Dot
 from xlac.ops.tensor.view import Reshape, Transpose
 from xlac_sdk.dtypes import DType
-from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.target import Target
 
 WIDE = 128  # columns of the result from which a copy of the left operand is relatively cheap
@@ -64,7 +63,7 @@ def _copy(anchor: Node, view: OperandView | None, target: Target) -> OperandCopy
     tall = size_hint(volume(tuple(left.shape[a] for a in rows)))
     widened = dtype.is_half and tall >= HALVES
     crossed = view is not None and (
-        _crosses_lines(left, view, op, rows, target) or _scatters_fours(anchor, view, target)
+        _crosses_lines(left, view, op, rows, target) or _scatters_words(anchor, view, target)
     )
     if not widened and not crossed:
         return None
@@ -90,12 +89,11 @@ def _crosses_lines(
     return beside and jump >= target.hardware.line_bytes and depth >= lines_held(jump, target)
 
 
-def _scatters_fours(anchor: Node, view: OperandView, target: Target) -> bool:
-    """Whether bytes that could be multiplied four at once are not adjacent along the sum."""
+def _scatters_words(anchor: Node, view: OperandView, target: Target) -> bool:
+    """Whether elements that could be multiplied in words are not adjacent along the sum."""
     (left, right), op = anchor.inputs, anchor.op
     assert isinstance(op, Dot)
-    word = SIGNS.get(left.type.dtype)
-    if word is None or right.type.dtype is not DType.I8 or not target.spells(Primitive.DOT4, word):
+    if not byte_words.multiply_words(left.type.dtype, right.type.dtype, target):
         return False
     while isinstance(right.op, Transpose | Reshape):
         (right,) = right.inputs
@@ -104,7 +102,7 @@ def _scatters_fours(anchor: Node, view: OperandView, target: Target) -> bool:
         is_constant(right)
         and anchor.type.dtype is DType.I32
         and view.strides[last] != 1
-        and divisor(left.shape[last]) % BYTES == 0
+        and divisor(left.shape[last]) % byte_words.count(left.type.dtype) == 0
     )
 
 

@@ -1,5 +1,5 @@
 """One step of the sum of a register tile: a rank-1 update, every row's element of the left operand
-times every vector of the right; for bytes, four such updates at once.
+times every vector of the right; of words, as many such updates at once as they have elements.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from xlac.codegen.core.contraction.byte_words import BYTES, SIGNS
+from xlac.codegen.core.contraction.byte_words import WORDS
 from xlac.codegen.core.contraction.contraction import Contraction, multiply_add, read
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
@@ -77,9 +77,9 @@ class Rank1Update:
         where, source = build.add(left, row), self.c.left
         if self.c.word:
             buffer = self.elements.parameter(source.value, Access.READ)
-            word, words = SIGNS[source.dtype], self.c.words
-            read_as = word if words == 1 else DType.U64
-            wide = build.bits(build.load(buffer, where, BYTES * words), read_as)
+            word, many = WORDS[source.dtype], self.c.products
+            read_as = word if self.c.words == 1 else DType.U64
+            wide = build.bits(build.load(buffer, where, many), read_as)
             wide = build.bits(build.splat(wide, self.lanes), word)
             return self.elements.builder.let("x", wide)
         value = read(self.elements, source, where, 1, self.c.accumulate)
@@ -87,7 +87,9 @@ class Rank1Update:
 
     def _add(self, total: Var, wide: Expr, column: Expr) -> None:
         if self.c.word:
-            added = build.apply(Primitive.DOT4, wide, column, total)
+            pairs = self.c.left.dtype is DType.I16
+            primitive = Primitive.DOT2 if pairs else Primitive.DOT4
+            added = build.apply(primitive, wide, column, total)
         else:
             added = multiply_add(self.elements.target, wide, column, total)
         self.elements.builder.assign(total, added)

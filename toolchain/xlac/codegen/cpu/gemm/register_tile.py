@@ -18,6 +18,7 @@ from functools import cache
 
 from xlac.codegen.core.contraction.tiling import RegisterTile, TileSplit, even_split
 from xlac_sdk.dtypes import DType
+from xlac_sdk.kernel_ir.primitives import Primitive
 from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.target import Target
 
@@ -54,9 +55,14 @@ def cycles(rows: int, vectors: int, hardware: MachineFacts, apart: bool = False)
     return bound + hardware.load_cycles * loads
 
 
-def registers(rows: int, vectors: int, target: Target) -> int:
-    """Registers used by a step of the sum; separate products use two in turn."""
-    return rows * vectors + (min(rows, vectors) + 3 if apart(target) else vectors + 1)
+def registers(rows: int, vectors: int, target: Target, dtype: DType = DType.F32) -> int:
+    """Registers used by a step of the sum; separate products use two in turn, those of pairs of i16
+    one before they are added.
+    """
+    if apart(target):
+        return rows * vectors + min(rows, vectors) + 3
+    pairs = dtype is DType.I32 and target.spells(Primitive.DOT2, dtype)
+    return rows * vectors + vectors + 1 + pairs
 
 
 def whole(
@@ -101,7 +107,7 @@ def choose(
     found: dict[RegisterTile, float] = {}
     for tall in range(1, target.vector_registers):
         for wide in range(1, min(WIDEST, vectors) + 1):
-            if registers(tall, wide, target) > target.vector_registers:
+            if registers(tall, wide, target, dtype) > target.vector_registers:
                 break
             inner = even_split(rows[1], tall)
             outer = even_split(rows[0], max(1, tall // inner.step))

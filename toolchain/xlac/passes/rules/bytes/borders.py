@@ -14,7 +14,6 @@ from xlac.ops.tensor.extend import Concat
 from xlac.ops.tensor.view import Broadcast, Reshape, Slice
 from xlac.passes.rewrite.rule import Site
 from xlac.passes.rules.bytes.operands import (
-    STEP,
     Centred,
     Zero,
     fours,
@@ -26,8 +25,8 @@ from xlac.passes.rules.bytes.operands import (
 )
 
 
-def surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, Conv]:
-    """The operands, with x padded by its zero point, and channels in whole steps (`STEP`)."""
+def surrounded(op: Conv, x: Centred, w: Node, step: int, site: Site) -> tuple[Node, Node, Conv]:
+    """The operands, with x padded by its zero point, and channels in whole steps."""
     around: dict[int, tuple[int, int]] = {}
     if x.zero != 0 and (any(op.low) or any(op.high)):
         sides = []  # of a dilated input only some places of the border are elements
@@ -40,9 +39,9 @@ def surrounded(op: Conv, x: Centred, w: Node, site: Site) -> tuple[Node, Node, C
         op = replace(op, low=low, high=high)
     axes = op.layout[0].index("C"), op.layout[1].index("I")
     channels = w.shape[axes[1]]
-    if op.feature_groups == 1 and isinstance(channels, int) and channels % STEP and fours(site):
-        around[axes[0]] = 0, -channels % STEP
-        w = padded(w, {axes[1]: (0, -channels % STEP)}, 0, site)
+    if op.feature_groups == 1 and isinstance(channels, int) and channels % step and fours(site):
+        around[axes[0]] = 0, -channels % step
+        w = padded(w, {axes[1]: (0, -channels % step)}, 0, site)
     left = padded(x.whole, around, x.zero, site) if around else x.whole
     return left, w, op
 

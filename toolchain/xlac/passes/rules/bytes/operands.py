@@ -10,6 +10,7 @@ from xlac.ir.dims import Shape
 from xlac.ir.graph import Node, walk
 from xlac.ir.interpret import evaluate
 from xlac.ir.op import frozen_array
+from xlac.ops.reduction.contraction import Dot
 from xlac.ops.reduction.reduction import Reduce
 from xlac.ops.scalar.arithmetic import Add, Mul, Sub, Xor
 from xlac.ops.scalar.convert import Bitcast, Cast
@@ -224,3 +225,18 @@ def padded(x: Node, around: dict[int, tuple[int, int]], value: Zero, site: Site)
         number = site.make(Cast(x.type.dtype), value)
     low, high = (tuple(around.get(a, (0, 0))[n] for a in range(x.type.rank)) for n in (0, 1))
     return site.make(Pad(low, high, (0,) * x.type.rank), x, number)
+
+
+def filled_up(op: Dot, x: Node, w: Node, step: int, site: Site) -> tuple[Node, Node]:
+    """Operands padded with zeros to whole steps of the summed axis."""
+    if len(op.contract_lhs) != 1 or not fours(site):
+        return x, w
+    axes = op.contract_lhs[0], op.contract_rhs[0]
+    size = x.shape[axes[0]]
+    if not isinstance(size, int) or size % step == 0 or axes[0] != x.type.rank - 1:
+        return x, w
+    lacking = -size % step
+    return (
+        padded(x, {axes[0]: (0, lacking)}, 0, site),
+        padded(w, {axes[1]: (0, lacking)}, 0, site),
+    )

@@ -32,14 +32,15 @@ from xlac.passes.rules.bytes.operands import (
     Centred,
     as_wanted,
     centred,
+    filled_up,
     fours,
     known,
-    padded,
     settled,
     sums_of,
     taken_off,
     turned,
 )
+from xlac.passes.rules.bytes.pairs import pairs
 from xlac.passes.rules.layouts import channels_last, in_channels_last
 from xlac.passes.rules.quantized import interval
 from xlac.passes.rules.views import integers
@@ -58,6 +59,8 @@ def _operands(node: Node, site: Site) -> tuple[Centred, Centred] | None:
     if x is None or w is None or not (known(w.whole) or _packs(node, x, w, site)):
         return None
     if isinstance(w.zero, Node) and known(w.whole) and not known(w.zero):
+        return None
+    if known(w.whole) and pairs(site):
         return None
     x, w = as_wanted(x, site), turned(w, DType.I8, site)
     return None if (x.whole, w.whole) == node.inputs else (x, w)
@@ -142,7 +145,7 @@ def dot_of_bytes(node: Node, site: Site) -> Node | None:
     if any(list(axes) != sorted(axes) for axes in kept):
         return None
     rows, columns = kept
-    left, right = _filled_up(op, x.whole, w.whole, site)
+    left, right = filled_up(op, x.whole, w.whole, STEP, site)
     held = known(w.whole)
     right = settled(right, site) if held else right
     result = site.make(replace(op, out_dtype=DType.I32), left, right)
@@ -157,21 +160,6 @@ def dot_of_bytes(node: Node, site: Site) -> Node | None:
         zero = settled(w.zero, site) if isinstance(w.zero, Node) and held else w.zero
         result = taken_off(result, sums, rows, zero, at, site)
     return result
-
-
-def _filled_up(op: Dot, x: Node, w: Node, site: Site) -> tuple[Node, Node]:
-    """Operands padded with zeros to whole steps (`STEP`) of the summed axis."""
-    if len(op.contract_lhs) != 1 or not fours(site):
-        return x, w
-    axes = op.contract_lhs[0], op.contract_rhs[0]
-    size = x.shape[axes[0]]
-    if not isinstance(size, int) or size % STEP == 0 or axes[0] != x.type.rank - 1:
-        return x, w
-    lacking = -size % STEP
-    return (
-        padded(x, {axes[0]: (0, lacking)}, 0, site),
-        padded(w, {axes[1]: (0, lacking)}, 0, site),
-    )
 
 
 # ---- convolutions --------------------------------------------------------------------------------
@@ -212,7 +200,7 @@ def conv_of_bytes(node: Node, site: Site) -> Node | None:
     if dilated and (not has_phases(op, node) or op.layout != channels_last(op)):
         # with channels last, what is taken off stays a view until it is read
         return in_channels_last(node, site) if has_phases(op, node) else None
-    left, right, op = surrounded(op, x, w.whole, site)
+    left, right, op = surrounded(op, x, w.whole, STEP, site)
     right = settled(right, site)
     result = site.make(replace(op, out_dtype=DType.I32), left, right)
     channel = op.layout[2].index("C")
