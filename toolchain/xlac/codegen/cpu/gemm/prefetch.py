@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
-from xlac.codegen.core.loop_nest import bounded
 from xlac.ir.dims import Dim, size_hint, volume
 from xlac_sdk.dtypes import DType
 from xlac_sdk.kernel_ir import build
@@ -48,9 +47,7 @@ class PanelPrefetch:
     def fetch(self, here: Expr, step: int) -> None:
         """Prefetches the lines for `step` elements of the panel, from `here` on."""
         line = self.line_bytes // self.buffer.dtype.nbytes
-        # known to be positive, so that dividing is a shift
-        ahead = bounded(self.builder, build.sub(here, self.begin), None)
-        moved = build.div(ahead, self.share)
+        moved = build.div(build.sub(here, self.begin), self.share)
         for n in range(-(-step // (self.share * line))):
             self.builder.prefetch(self.buffer, build.add(build.add(self.start, moved), n * line))
 
