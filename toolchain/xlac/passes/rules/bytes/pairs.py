@@ -39,7 +39,8 @@ PAIR = 2  # products that one instruction adds
 def pairs(site: Site) -> bool:
     """Whether the target multiplies pairs of i16."""
     target = site.context.target
-    return target.device == "cpu" and target.spells(Primitive.DOT2, DType.I32)
+    able = target.device == "cpu" and target.spells(Primitive.DOT2, DType.I32)
+    return able and not target.size  # weights take twice the memory
 
 
 def _operands(node: Node, site: Site) -> tuple[Node, Node] | None:
