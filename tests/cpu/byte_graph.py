@@ -42,12 +42,16 @@ class ByteGraph:
         name = f"y{len(self.outputs)}"
         self.outputs[name], self.exact[name] = node, exact
 
+    def model(self) -> Model:
+        """The graph with its weights."""
+        nodes = Graph("g", (), self.outputs).nodes()
+        inputs = tuple(n for n in nodes if isinstance(n.op, Param) and n.op.kind == "input")
+        return Model(Graph("g", inputs, self.outputs), self.weights)
+
     def check(self, target: Target) -> Program:
         """Compiles and runs the graph for a target of this machine, and compares every result."""
-        backend, nodes = find("cpu"), Graph("g", (), self.outputs).nodes()
-        inputs = tuple(n for n in nodes if isinstance(n.op, Param) and n.op.kind == "input")
-        lowered = driver.lower(Model(Graph("g", inputs, self.outputs), self.weights), target)
-        found = driver.executable(lowered, backend)(**self.given)
+        lowered = driver.lower(self.model(), target)
+        found = driver.executable(lowered, find("cpu"))(**self.given)
         for name, exact in self.exact.items():
             np.testing.assert_array_equal(np.asarray(found[name]), exact, err_msg=name)
         return lowered.program

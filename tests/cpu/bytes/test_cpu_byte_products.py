@@ -172,10 +172,8 @@ def test_small_programs_keep_bytes(size: bool) -> None:
     """Without VNNI i16 are multiplied, which take twice the memory: not where size matters."""
     case = Products()
     case.product(case.bytes(np.uint8, (64, 64)), case.bytes(np.int8, (64, 48)), zero(np.uint8, 5))
-    nodes = Graph("g", (), case.outputs).nodes()
-    inputs = tuple(n for n in nodes if isinstance(n.op, Param) and n.op.kind == "input")
     target = find("cpu").target(Request(cpu="x86-64-v3", size=size))
-    program = driver.lower(Model(Graph("g", inputs, case.outputs), case.weights), target).program
+    program = driver.lower(case.model(), target).program
     assert (DType.I16 in {slot.dtype for slot in program.slots}) is not size
 
 

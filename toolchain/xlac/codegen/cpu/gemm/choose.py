@@ -130,6 +130,7 @@ def gemm(
         right,
         dtype,
         blocking,
+        # pairs of i16: measured, bench/NOTES.md, 1 December 2026
         (1, 1) if target.size else (2, 2) if c.left.dtype is DType.I16 else (4, 2),
         True,
         "fewer" if register_tile.apart(target) else "right",

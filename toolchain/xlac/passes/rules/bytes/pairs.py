@@ -49,27 +49,29 @@ def _operands(node: Node, site: Site) -> tuple[Node, Node] | None:
     """
     if not pairs(site) or node.type.dtype is not DType.I32:
         return None
-    left, right = node.inputs
     if any(not i.type.dtype.is_integer or i.type.dtype is DType.BOOL for i in node.inputs):
         return None
-    if left.type.dtype is not DType.I16:
-        x = centred(left, site)
-        left = None if x is None else _widened(x, site)  # type: ignore[assignment]
-    w = centred(right, site) if right.inputs or right.type.dtype is not DType.I16 else None
-    if w is not None:
-        if not known(w.whole) or (isinstance(w.zero, Node) and not known(w.zero)):
-            return None
-        wide = _widened(w, site)
-        if wide is None:
-            return None
-        right = settled(wide, site)
-    elif right.type.dtype is not DType.I16 or right.inputs or not known(right):
+    x, w = node.inputs
+    left = x if x.type.dtype is DType.I16 else _widened(centred(x, site), site)
+    right = w if w.type.dtype is DType.I16 and known(w) and not w.inputs else _weight(w, site)
+    return None if left is None or right is None or node.inputs == (left, right) else (left, right)
+
+
+def _weight(w: Node, site: Site) -> Node | None:
+    """The right operand as known i16."""
+    found = centred(w, site)
+    if found is None or not known(found.whole):
         return None
-    return None if left is None or (left, right) == node.inputs else (left, right)
+    if isinstance(found.zero, Node) and not known(found.zero):
+        return None
+    wide = _widened(found, site)
+    return None if wide is None else settled(wide, site)
 
 
-def _widened(x: Centred, site: Site) -> Node | None:
-    """Bytes less their zero point, in i16; None if that could wrap."""
+def _widened(x: Centred | None, site: Site) -> Node | None:
+    """Bytes less their zero point, in i16; None if that could wrap, or if there are none."""
+    if x is None:
+        return None
     wide = site.make(Cast(DType.I16), x.whole)
     if isinstance(x.zero, int):
         if x.zero == 0:
