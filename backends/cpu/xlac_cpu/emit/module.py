@@ -126,6 +126,7 @@ def _style(target: Target, machine: Machine) -> Style:
         tables=machine.tables,
         matrix=machine.matrix,
         lanes=machine.vector_bytes // 4,
+        in_step=machine.is_x86 and machine.registers <= 16 and not target.size,
         big_endian=machine.big_endian,
         calls=outlined.missing(target) if target.size else frozenset(),
     )

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from xlac_cpu.emit import access
 from xlac_cpu.emit.bytes import matrix_tiles
 from xlac_cpu.emit.expressions import LlvmExpressions
+from xlac_cpu.emit.in_step import InStep
 from xlac_cpu.emit.lanes import WHOLE, packed_bytes
 from xlac_cpu.emit.spelling import is_literal, memory, register
 from xlac_cpu.emit.stopping import function
@@ -78,6 +79,7 @@ class KernelWriter(LlvmExpressions):
         self.streamed = False
         self._changed: dict[int, dict[str, str]] = {}  # by the identity of blocks
         self.stack_bytes = 0
+        self.in_step = InStep(writer, 4 * style.lanes if style.in_step else 0)
 
     def whole(self, kernel: Kernel) -> str:
         """The text of a kernel."""
@@ -123,7 +125,7 @@ class KernelWriter(LlvmExpressions):
         w = self.w
         match stmt:
             case Let(var=var, value=value, mutable=False):
-                self.names[var.name] = self.value(value)
+                self.names[var.name] = self.in_step(value, self.value(value))
                 w.current.pop(var.name, None)
             case Let(var=var, value=value) | Assign(var=var, value=value):
                 w.current[var.name] = self.value(value)

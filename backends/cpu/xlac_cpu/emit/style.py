@@ -24,6 +24,7 @@ class Style:
     matrix: bool = False  # AMX multiplies tiles of bytes
     nearest: bool = False  # vectors are converted to the nearest integers, ties to even
     lanes: int = 4  # 32-bit lanes of a register
+    in_step: bool = False  # LLVM would write the registers of a long vector one after the other
     big_endian: bool = False  # the highest byte of a number lies first
     # spellings of functions in the module: see outlined.py
     calls: frozenset[tuple[Primitive, DType]] = frozenset()
