@@ -4,8 +4,9 @@ machines, is read.
 An access of the stack in an innermost loop is counted for a spill. Products have none; what has
 more values at once than registers (a long chain, a transform of 36 values, sums of long products
 that wait in memory, two or three rows of a softmax or four vectors of a long chain at once, which
-take a fifth to a half less time so) has as many as said here, and a change that adds some is seen. Of attention's and Winograd's, many are
-addresses, as loops of products are not strength-reduced: they take no longer so.
+take a fifth to a half less time so) has as many as said here, and a change that adds some is seen.
+Of attention's and Winograd's, many are addresses, as loops of products are not strength-reduced:
+they take no longer so.
 """
 
 from __future__ import annotations
