@@ -70,8 +70,8 @@ class EncodeFloat(Direct):
     What is too large becomes infinity, or NaN where the format has none, or the largest number
     where it has neither; with `saturate` it becomes the largest number always, infinity too. NaN
     becomes -0 in a format without NaN. f8e8m0fnu, powers of two, has neither zero nor negative
-    numbers, which become NaN, as infinity does; there ties go up, as does all between 2^-127 and
-    2^-126, and `rounding` may be "up" or "down" instead of "nearest".
+    numbers, which become NaN, as infinity does; there ties go up, and `rounding` may be "up" or
+    "down" instead of "nearest".
     """
 
     mnemonic = "encode_float"
@@ -120,26 +120,26 @@ class EncodeFloat(Direct):
 
     def _power(self, x: Node) -> Node:
         """The exponent's code of a positive number; it may be one too large."""
-        # its smallest and largest numbers are held where an f32 has the same answer
-        if x.type.dtype is DType.F64:
-            x = build.cast(
-                build.minimum(
-                    build.maximum(x, 2.0**-128),
-                    build.select(build.compare(x, "eq", np.inf), x, 2.0**127 * 1.75),
-                ),
-                DType.F32,
-            )
+        if x.type.dtype is DType.F64:  # held to what has a code, or one too large
+            x = build.minimum(build.maximum(x, 2.0**-127), 2.0**127 * 1.75)
         pattern = bits(x)
-        code = build.apply1("shr", pattern, build.constant(23, DType.U32))
+        dtype = pattern.type.dtype
+        digits, bias = (52, 1023) if dtype is DType.U64 else (23, 127)
+
+        def whole(number: int) -> Node:
+            return build.constant(number, dtype)
+
+        code = build.sub(build.apply1("shr", pattern, whole(digits)), whole(bias - 127))
         if self.rounding == "down":
             return code
-        fraction = build.apply1("and", pattern, build.constant((1 << 23) - 1, DType.U32))
-        # code 0 stands for 2^-127, which is subnormal in f32: half of what its fraction can hold
-        half = build.constant(1 if self.rounding == "up" else 1 << 22, DType.U32)
-        least = build.select(
-            build.compare(code, "eq", 0), build.constant((1 << 22) + 1, DType.U32), half
-        )
-        return build.add(code, build.cast(build.compare(fraction, "ge", least), DType.U32))
+        up = self.rounding == "up"
+        fraction = build.apply1("and", pattern, whole((1 << digits) - 1))
+        least = whole(1 if up else 1 << (digits - 1))
+        if dtype is DType.U32:
+            # code 0 stands for 2^-127, subnormal in f32: half of what its fraction can hold
+            subnormal = whole((1 << 22) + (1 if up else 1 << 21))
+            least = build.select(build.compare(code, "eq", 0), subnormal, least)
+        return build.add(code, build.cast(build.compare(fraction, "ge", least), dtype))
 
     def meaning(self, *arrays: Array) -> Array:
         (x,) = arrays
@@ -156,8 +156,6 @@ class EncodeFloat(Direct):
         up = (size > middle) | (size == middle) & (not form.signed or down % 2 == 1)
         if self.rounding != "nearest":
             up = (self.rounding == "up") & (size > steps[down])
-        elif not form.signed:
-            up |= (down == 0) & (size > steps[0])
         code = down + up
         code = np.where(code > form.largest, form.largest if self.saturate else form.overflow, code)
         if not form.signed:
