@@ -124,17 +124,20 @@ class EncodeFloat(Direct):
             x = build.minimum(build.maximum(x, 2.0**-127), 2.0**127 * 1.75)
         pattern = bits(x)
         dtype = pattern.type.dtype
-        digits, bias = (52, 1023) if dtype is DType.U64 else (23, 127)
+        exponent, mantissa = widths(x.type.dtype)
+        bias = (1 << (exponent - 1)) - 1
 
         def whole(number: int) -> Node:
             return build.constant(number, dtype)
 
-        code = build.sub(build.apply1("shr", pattern, whole(digits)), whole(bias - 127))
+        code = build.sub(
+            build.apply1("shr", pattern, whole(mantissa)), whole(bias - FORMATS[self.format].bias)
+        )
         if self.rounding == "down":
             return code
         up = self.rounding == "up"
-        fraction = build.apply1("and", pattern, whole((1 << digits) - 1))
-        least = whole(1 if up else 1 << (digits - 1))
+        fraction = build.apply1("and", pattern, whole((1 << mantissa) - 1))
+        least = whole(1 if up else 1 << (mantissa - 1))
         if dtype is DType.U32:
             # code 0 stands for 2^-127, subnormal in f32: half of what its fraction can hold
             subnormal = whole((1 << 22) + (1 if up else 1 << 21))
@@ -201,6 +204,11 @@ def bits(x: Node) -> Node:
     return Node.of(convert.Bitcast(unsigned(x)), x)
 
 
+def widths(dtype: DType) -> tuple[int, int]:
+    """The bits of the exponent and of the significand of f32 or f64."""
+    return (8, 23) if dtype is DType.F32 else (11, 52)
+
+
 def rounded(x: Node, form: Minifloat) -> Node:
     """The code of |x| in a format with sign, as an unsigned integer of x's width; what overflows is
     beyond the largest.
@@ -210,7 +218,7 @@ def rounded(x: Node, form: Minifloat) -> Node:
     pattern's low bits are the code.
     """
     dtype, whole = x.type.dtype, unsigned(x)
-    exponent, mantissa = (8, 23) if dtype is DType.F32 else (11, 52)
+    exponent, mantissa = widths(dtype)
     gone = mantissa - form.mantissa
 
     def constant(value: int) -> Node:
