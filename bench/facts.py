@@ -48,7 +48,8 @@ CHOICES: dict[str, dict[str, Any]] = {
 SQUARES = (64, 96, 120, 128, 136, 160, 192, 200, 224, 250, 256, 384)
 OTHERS = (
     (48, 128, 128), (96, 128, 128), (24, 128, 128), (128, 300, 64), (128, 64, 300), (256, 100, 100),
-    (512, 96, 96), (64, 512, 512), (256, 1024, 256), (100, 300, 700),
+    (512, 96, 96), (64, 512, 512), (256, 1024, 256), (100, 300, 700), (24, 512, 384),
+    (32, 256, 384), (32, 1024, 1000), (60, 768, 120),
 )  # fmt: skip
 CONSTANT = (
     (2, 768, 1024), (4, 768, 1024), (8, 768, 1024), (12, 768, 1024), (8, 768, 3072),
@@ -96,9 +97,10 @@ def predicted(
     lowered: Lowered, target: Target, shipped: Target, shape: tuple[int, int, int]
 ) -> float:
     """Cycles of a program by `shipped` facts: those of its register tiles, and what its choices
-    cost. Reading panels in place takes longer than reading packed ones by the penalty; packing
-    moves each byte `PACKED` times; a constant that does not stay in the second-level cache comes
-    from beyond it while the first row tile waits, unless it was prefetched.
+    cost. Reading panels in place takes longer than reading packed ones by the penalty; packing is
+    a read from the third-level cache and `PACKED` from the second; a constant too large for half of
+    the second-level cache comes from beyond it while the first row tile waits, unless it was
+    prefetched.
     """
     (found,) = (
         schedule
@@ -117,7 +119,7 @@ def predicted(
         near = nbytes <= hardware.l1_bytes // 2
         return total + (0 if near else tiles * nbytes * penalty / hardware.l2_rate)
     if found.right == "running":
-        return total + PACKED * nbytes / hardware.l3_rate
+        return total + nbytes / hardware.l3_rate + PACKED * nbytes / hardware.l2_rate
     if nbytes <= hardware.l2_room // 2:
         return total
     waited = nbytes / hardware.l3_rate

@@ -21,7 +21,9 @@ MEASURED = (
 )  # fmt: skip
 """The facts that are measured where possible."""
 TRANSFORM = 15  # instructions per vector and Winograd point, for transforms
-PACKED = 4  # times that packing moves each byte of a panel: read, transpose, write, read again
+# what packing a panel costs besides reading it from the third-level cache, as reads of it from the
+# second: it is transposed, written, and the copy read; fitted to what pays in bench/FACTS.md
+PACKED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +109,14 @@ class MachineFacts:
 
     def packing_pays(self, stays: bool, threads: int = 1) -> float:
         """How often each of `threads` threads must read a panel for a packed copy to pay wherever
-        the rate of the third-level cache is in its range: packing moves the panel `PACKED` times at
-        that rate, and each read then saves the penalty of reading in place. `stays`: the panel
-        stays in the second-level cache; otherwise its rows evict each other.
+        the rate of the third-level cache is in its range: packing takes a read at that rate and
+        `PACKED` at the second-level cache's, and each read of the copy then saves the penalty of
+        reading in place. `stays`: the panel stays in the second-level cache; otherwise its rows
+        evict each other.
         """
         penalty = self.apart_penalty if stays else self.stride_penalty
-        saved = penalty / self.rates("l2", threads)[0]
-        return PACKED / self.rates("l3", threads)[0] / saved
+        near, far = (self.rates(level, threads)[0] for level in ("l2", "l3"))
+        return (near / far + PACKED) / penalty
 
     @property
     def digest(self) -> str:

@@ -79,5 +79,5 @@ def test_packing_pays_at_both_ends_of_a_range() -> None:
     wide = replace(facts, l3_spread=2)
     slow, fast = replace(facts, l3_rate=8), replace(facts, l3_rate=32)
     both = max(slow.packing_pays(True), fast.packing_pays(True))
-    assert wide.packing_pays(True) == both == 32
-    assert replace(facts, l3_total=16).packing_pays(True, threads=2) == 32
+    assert wide.packing_pays(True) == both == 20
+    assert replace(facts, l3_total=16).packing_pays(True, threads=2) == 20

@@ -262,7 +262,7 @@ def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -
     for a few cache sets: a panel that would fill the cache to the last line has none left for the
     other operand and the result, so half of it counts.
     """
-    return reuse <= target.hardware.packing_pays(stays(c, tile, target), target.threads)
+    return reuse < target.hardware.packing_pays(stays(c, tile, target), target.threads)
 
 
 def stays(c: Contraction, tile: RegisterTile, target: Target) -> bool:

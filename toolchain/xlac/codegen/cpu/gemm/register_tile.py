@@ -5,7 +5,8 @@ broadcast element of the left. One step of the sum costs as much as its bottlene
 multiply-adds or the loads that the machine starts per cycle, the bandwidth of the second-level
 cache if every row tile reads the panel from it, and never less than the latency of a multiply-add;
 plus a small cost for each load, which favours tiles with few wide rows. The tile that covers the
-result in the fewest cycles is chosen.
+result in the fewest cycles is chosen, among those that compute nearly as fast as any: the rate of a
+cache is a measured fact, and may be wrong by half.
 
 Without fused multiply-adds a product takes its own register and three instructions (a copy, since
 the product overwrites a factor, a multiplication, an addition), and the issue width is the
@@ -24,6 +25,7 @@ from xlac_sdk.target import Target
 
 WIDEST = 8  # the most vectors of a tile's row
 EQUAL = 1.002  # times the cycles of the best tile: such a tile is as good
+SLOWER = 1.12  # times the least cycles without waiting for caches that a tile may take to wait less
 
 
 def lanes_for(target: Target, dtype: DType, columns: int) -> int:
@@ -72,16 +74,18 @@ def whole(
     rows: tuple[int, int],
     columns: int,
     depth: int,
+    waits: bool = True,
 ) -> float:
     """Estimated cycles of a whole result of `rows` (two axes) by `columns`, each a sum of `depth`
     products, without packing: operands that do not stay in the first-level cache come from the
-    second at its rate.
+    second at its rate, if it `waits` for them.
     """
     hardware, lanes = target.hardware, tile.lanes
     outer, inner = TileSplit(rows[0], tile.rows[0]), TileSplit(rows[1], tile.rows[1])
     across = TileSplit(-(-columns // lanes), tile.vectors)
     far = (
-        inner.count * outer.count > 1
+        waits
+        and inner.count * outer.count > 1
         and not apart(target)
         and depth * across.step * lanes * dtype.nbytes > target.l1_bytes // 2
     )
@@ -105,6 +109,7 @@ def choose(
         return RegisterTile((1, 1), 1, lanes)
     vectors = -(-columns // lanes)
     found: dict[RegisterTile, float] = {}
+    computing: dict[RegisterTile, float] = {}
     for tall in range(1, target.vector_registers):
         for wide in range(1, min(WIDEST, vectors) + 1):
             if registers(tall, wide, target, dtype) > target.vector_registers:
@@ -114,6 +119,9 @@ def choose(
             across = even_split(vectors, wide)
             tile = RegisterTile((outer.step, inner.step), across.step, lanes)
             found[tile] = whole(tile, target, dtype, rows, columns, depth)
+            computing[tile] = whole(tile, target, dtype, rows, columns, depth, waits=False)
+    most = min(computing.values()) * SLOWER
+    found = {tile: cycles for tile, cycles in found.items() if computing[tile] <= most}
     least = min(found.values())
     return min((tile for tile in found if found[tile] <= least * EQUAL), key=_preference)
 
