@@ -13,6 +13,11 @@ from xlac.ops.error_bounds import COMPLEX, RESIDUALS
 
 FACTOR = {name: max(bound.factor for bound in bounds) for name, bounds in RESIDUALS.items()}
 RNG = np.random.default_rng(8)
+TARGETS = [  # the interpreter takes ten times as long
+    pytest.param("reference", np.float64, marks=pytest.mark.long),
+    ("c", np.float32),
+    ("cpu", np.float64),
+]
 
 
 def norm(x: Array) -> float:
@@ -23,9 +28,7 @@ def turned(x: Array) -> Array:
     return np.swapaxes(x, -1, -2)
 
 
-@pytest.mark.parametrize(
-    ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
-)
+@pytest.mark.parametrize(("target", "dtype"), TARGETS)
 @pytest.mark.sampled(5)
 def test_factors(target: str, dtype: type) -> None:
     """Each within the bound that the operation states; 35 is more than one block."""
@@ -52,9 +55,7 @@ def test_factors(target: str, dtype: type) -> None:
     assert (np.abs(left @ right @ x - rows) <= limit).all()
 
 
-@pytest.mark.parametrize(
-    ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
-)
+@pytest.mark.parametrize(("target", "dtype"), TARGETS)
 @pytest.mark.sampled(5)
 def test_values_and_vectors(target: str, dtype: type) -> None:
     a = RNG.normal(size=(2, 7, 5)).astype(dtype)
@@ -102,9 +103,7 @@ def adjoint(x: Array) -> Array:
     return np.conj(turned(x))
 
 
-@pytest.mark.parametrize(
-    ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
-)
+@pytest.mark.parametrize(("target", "dtype"), TARGETS)
 @pytest.mark.parametrize("pairs", [False, True], ids=["real", "complex"])
 @pytest.mark.sampled(6)
 def test_general_matrices(target: str, dtype: type, pairs: bool) -> None:
@@ -137,9 +136,7 @@ def test_general_matrices(target: str, dtype: type, pairs: bool) -> None:
         assert norm(adjoint(unitary) @ unitary - np.eye(size)) <= limit
 
 
-@pytest.mark.parametrize(
-    ("target", "dtype"), [("reference", np.float64), ("c", np.float32), ("cpu", np.float64)]
-)
+@pytest.mark.parametrize(("target", "dtype"), TARGETS)
 @pytest.mark.sampled(5)
 def test_factors_of_complex_matrices(target: str, dtype: type) -> None:
     """Within the bound of real ones times what is stated."""

@@ -31,6 +31,7 @@ def compared(chosen: list[OperationCase], again: Path | None = None) -> None:
         read_back(module, model, given, again, bounds)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(set(OPS) - {"custom_call"}))
 def test_samples(name: str, tmp_path: Path) -> None:
     found = [flushed(c) for c in cases(OPS[name])]

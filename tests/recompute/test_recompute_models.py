@@ -184,6 +184,7 @@ WIDE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WIDE)
 def test_half_of_an_arena_that_one_gradient_fills(
     name: str, tmp_path: Path, lowered: list[Lowered]

@@ -53,7 +53,7 @@ def check(name: str, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("name", META)
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 def test_text(name: str) -> None:
     check(name, ".mlir")
 

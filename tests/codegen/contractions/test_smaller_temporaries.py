@@ -78,7 +78,7 @@ def test_a_long_sum_is_packed_chunk_by_chunk() -> None:
 @pytest.mark.parametrize(
     "columns, most, parts", [(32, 32, (1, 3)), (64, 32, (2, 3)), (32, 1, (2, 3))]
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 def test_tiles_of_some_channels(
     guarded: bool, columns: int, most: int, parts: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

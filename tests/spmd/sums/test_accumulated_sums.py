@@ -112,6 +112,7 @@ def test_parts_of_the_optimizer(tmp_path: Path) -> None:
     assert exchanged(trainer, "step") == once("reduce_scatter") + gathered
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shard", ["gradients", "weights"])
 def test_sums_that_are_held_in_parts(tmp_path: Path, shard: str) -> None:
     """Each micro-batch sends its own, as no rank has memory for all of a sum."""
@@ -120,6 +121,7 @@ def test_sums_that_are_held_in_parts(tmp_path: Path, shard: str) -> None:
     assert {name for name in found if name.startswith("reduce")} == set(once("reduce_scatter"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_a_count_that_data_decide(tmp_path: Path, ranks: int) -> None:
     """The gradient of a micro-batch is scaled by a sum over ranks, which each needs."""

@@ -65,7 +65,7 @@ def check_states(one: dict[str, Array], other: dict[str, Array]) -> None:
         np.testing.assert_allclose(other[name], array, rtol=0, atol=BOUND, err_msg=name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mesh", MESHES)
 def test_steps_equal_those_of_one_process(spec: Path, mesh: str) -> None:
     """Batches that have equal parts, and one that has none."""

@@ -18,6 +18,7 @@ from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.lowering.interleave import interleaved
 from xlac_sdk.lowering.legalize import legalize
 from xlac_sdk.lowering.stop_checks import StopChecks, of_entries
+from xlac_sdk.lowering.wide_functions import widened
 from xlac_sdk.programs.entries import parts as entry_parts
 from xlac_sdk.programs.program import Program
 from xlac_sdk.programs.verify import verify_program
@@ -45,7 +46,8 @@ def emit(
     spelled = outlined.calls_for(target) if target.size else target
     fast = program.facts.get("precision") == "fast"
     legal = {
-        kernel: interleaved(legalize(kernel, spelled, fast), target) for kernel in program.kernels
+        kernel: interleaved(legalize(widened(kernel, target), spelled, fast), target)
+        for kernel in program.kernels
     }
     each = of_entries(program, legal)
     apart = machine.is_x86 and not target.size

@@ -6,6 +6,7 @@ from math import prod
 
 from xlac.codegen.core.contraction.tiling import TileSplit, even_split
 from xlac.codegen.core.loop_nest import check_threads
+from xlac.codegen.core.strip_mining import joins
 from xlac.codegen.cpu.conv import byte_taps
 from xlac.codegen.cpu.conv.nhwc_taps import NhwcTaps
 from xlac.codegen.cpu.gemm import register_tile
@@ -13,6 +14,7 @@ from xlac.codegen.cpu.threads_pay import shared
 from xlac.codegen.schedules.conv import DepthwiseNhwcSchedule
 from xlac.codegen.schedules.schedule import Misfit
 from xlac.ir.dims import size_hint, volume
+from xlac_sdk.lowering.wide_functions import TOGETHER
 
 WIDE = 2  # vectors of channels, on targets with 32 registers
 PIXELS = 8  # the most pixels of a tile
@@ -27,7 +29,9 @@ def choose(taps: NhwcTaps) -> DepthwiseNhwcSchedule:
     vectors = WIDE if several else 1
     room = target.vector_registers - _loaded(taps, vectors)
     pixels = max(1, min(PIXELS, room // (2 * vectors)))
-    if isinstance(taps.width, int):
+    if joins(target, taps.after.weight) and size_hint(taps.width) >= TOGETHER:
+        pixels = TOGETHER  # whose deep epilogues are computed at once
+    elif isinstance(taps.width, int):
         pixels = even_split(taps.width, pixels).step
     panels = TileSplit(-(-taps.channels // lanes), vectors).count
     items = size_hint(volume((*(g.result[s] for s in taps.letters), panels)))
