@@ -99,10 +99,10 @@ class _Widening:
             done.update(before, group.places)
         return new
 
-    def _groups(self, run: Sequence[Stmt]) -> Iterator[_Group]:
+    def _groups(self, run: Sequence[Stmt]) -> Iterator[_Together]:
         """The functions that are computed together."""
         made = {stmt.var.name: at for at, stmt in enumerate(run) if isinstance(stmt, Let)}
-        waiting: dict[tuple[Primitive, DType], list[_Group]] = {}
+        waiting: dict[tuple[Primitive, DType], list[_Together]] = {}
         computed: dict[int, int] = {}  # by place: where the group of which it is a member is
         hoisted: dict[int, int] = {}  # and where the first group is that needs it before its place
         for at, stmt in enumerate(run):
@@ -111,12 +111,12 @@ class _Widening:
                 continue
             groups = waiting.setdefault(kind, [])
             for number, group in enumerate(groups):
-                larger = _Group.of(run, made, [*group.places, at])
+                larger = _Together.of(run, made, [*group.places, at])
                 if larger is not None:
                     groups[number] = larger
                     break
             else:
-                groups[:] = [*groups[1 - WAITING :], _Group((at,), ())]
+                groups[:] = [*groups[1 - WAITING :], _Together((at,), ())]
             for group in [one for one in groups if len(one.places) == TOGETHER]:
                 groups.remove(group)
                 first = group.places[0]
@@ -165,14 +165,14 @@ class _Widening:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _Together:
     """Functions of a run, and the statements after the first of them that they need, by place."""
 
     places: tuple[int, ...]
     needed: tuple[int, ...]
 
     @staticmethod
-    def of(run: Sequence[Stmt], made: dict[str, int], places: Sequence[int]) -> _Group | None:
+    def of(run: Sequence[Stmt], made: dict[str, int], places: Sequence[int]) -> _Together | None:
         """None where one needs another, or reads what is stored between them."""
         first, needed = places[0], set[int]()
         stack = [at for place in places[1:] for at in _sources(run[place], made)]
@@ -190,7 +190,7 @@ class _Group:
                 stored.add(stmt.buffer)
             elif (at in needed or at in places) and stored & _loaded(stmt):
                 return None
-        return _Group(tuple(places), tuple(sorted(needed)))
+        return _Together(tuple(places), tuple(sorted(needed)))
 
 
 def _sources(stmt: Stmt, made: dict[str, int]) -> list[int]:
