@@ -17,6 +17,7 @@ from xlac_sdk.host import stopping
 from xlac_sdk.interpreter.python_text import PythonText
 from xlac_sdk.kernel_ir.kernel import Kernel
 from xlac_sdk.kernel_ir.primitives import Primitive
+from xlac_sdk.kernel_ir.scalar_semantics import multiply_add
 from xlac_sdk.kernel_ir.semantics import bits, evaluate, fold
 from xlac_sdk.source import Diagnostic, UnsupportedError
 
@@ -211,6 +212,7 @@ def _checking(turns: range) -> Iterator[int]:
 _SHARED: Mapping[str, object] = {
     "checking": _checking,
     "evaluate": evaluate,
+    "multiply_add": multiply_add,
     "bits": bits,
     "fold": fold,
     "hand_written": _hand_written,

@@ -200,6 +200,8 @@ class PythonExpressions:
             return f"({given[0]} {infix} {given[1]})"
         if expr.primitive is P.CAST and _is_plain(expr.operands[0].dtype, expr.dtype):
             return f"{given[0]}.astype({self.dtype(expr.dtype)})"
+        if expr.primitive is P.FMA:  # the commonest, without a look into the table
+            return f"multiply_add({', '.join(given)})"
         name = self.constant("p", expr.primitive)
         return f"evaluate({name}, ({', '.join(given)},), {self.constant('dt', expr.dtype)})"
 

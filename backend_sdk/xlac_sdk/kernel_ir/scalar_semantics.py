@@ -86,19 +86,22 @@ def shift_right(a: Any, b: Any) -> Any:
     return np.where(wide, np.zeros_like(a), np.right_shift(a, np.where(wide, np.zeros_like(b), b)))
 
 
+_LAST = np.int64(0x0FFFFFFF)
+
+
 def multiply_add(a: Any, b: Any, c: Any) -> Any:
     """`a * b + c`, rounded once."""
-    if np.asarray(a).dtype == np.float32:
+    if a.dtype == np.float32:
         # the product of two 24-bit significands has 48 bits: no rounding
-        exact, added = np.float64(a) * np.float64(b), np.float64(c)
-        total = exact + added
+        exact = a.astype(np.float64) * b
+        total = exact + c
         near = total.astype(np.float32)
         # double rounding differs from a single one only if the first gives a tie, whose last 28
         # bits are 0
-        low = total.view(np.int64) & 0x0FFFFFFF
-        if low.all() or ((low != 0) | (near == total)).all():
+        low = total.view(np.int64) & _LAST
+        if np.count_nonzero(low) == low.size or ((low != 0) | (near == total)).all():
             return near
-        return np.asarray(_odd64(exact, added, total)).astype(np.float32)
+        return np.asarray(_odd64(exact, np.float64(c), total)).astype(np.float32)
     product = a * b
     a_high, b_high = high_half(a), high_half(b)
     a_low, b_low = a - a_high, b - b_high

@@ -16,7 +16,7 @@ from xlac_sdk.machine_facts import MachineFacts
 from xlac_sdk.target import Request
 
 RATES = ("l2_rate", "l3_rate", "memory_rate")
-ROWS, COLUMNS, DEPTHS = (2, 4, 8, 12, 16, 32, 100, 256), (24, 100, 256, 768), (64, 768)
+ROWS, COLUMNS, DEPTH = (4, 8, 16, 32, 100), (100, 768), 768
 
 
 def wrong(facts: MachineFacts) -> Iterator[MachineFacts]:
@@ -25,6 +25,7 @@ def wrong(facts: MachineFacts) -> Iterator[MachineFacts]:
         yield replace(facts, **{name: getattr(facts, name) * by})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cpu", table())
 def test_no_rate_leads_to_tiles_that_compute_slowly(cpu: str) -> None:
     """Tiles of many rows by one vector read less, and their loads bound them: 1.2 times the cycles
@@ -32,13 +33,13 @@ def test_no_rate_leads_to_tiles_that_compute_slowly(cpu: str) -> None:
     """
     target = find("cpu").target(Request(cpu=cpu))
     hurried = replace(target, hardware=replace(target.hardware, l2_rate=4096, l2_total=0))
-    for facts, rows, columns, depth in product(wrong(target.hardware), ROWS, COLUMNS, DEPTHS):
-        shape = DType.F32, (1, rows), columns, depth
+    for facts, rows, columns in product(wrong(target.hardware), ROWS, COLUMNS):
+        shape = DType.F32, (1, rows), columns, DEPTH
         tile = register_tile.choose(replace(target, hardware=facts), *shape)
         best = register_tile.choose(hurried, *shape)
         least = register_tile.whole(best, hurried, *shape, waits=False)
         got = register_tile.whole(tile, hurried, *shape, waits=False)
-        assert got <= 1.15 * least, (rows, columns, depth, tile, best)
+        assert got <= 1.15 * least, (rows, columns, tile, best)
 
 
 @pytest.mark.parametrize("cpu", table())
