@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from xlac.codegen.core.contraction.contraction import Contraction
 from xlac.codegen.core.contraction.packing import Panels
 from xlac.codegen.core.elements import Elements
 from xlac.codegen.core.epilogue import Epilogue
-from xlac.codegen.core.strip_mining import joins
 from xlac.codegen.cpu.gemm import register_transpose
 from xlac.codegen.cpu.gemm.cache_blocking import cut
 from xlac.codegen.cpu.gemm.rank1_update import Rank1Update
@@ -113,10 +111,6 @@ class TileStore:
         builder, lanes, scalars = self.builder, self.tile.lanes, self._scalars(panel)
         outer, column, vectors = panel.outer, panel.column, panel.vectors
         assert kept.space is Space.LOCAL
-        together = self._together(panel, size) if last_of is None else None
-        if together is not None:
-            self._finish_several(panel, kept, start, size, *together)
-            return
         there = size if last_of is None else last_of
         before = [build.sub(build.lift(n), of) for n, of in zip(there, size, strict=True)]
         with builder.loop("i", 0, size[0]) as i, builder.loop("j", 0, size[1]) as j:
@@ -134,44 +128,6 @@ class TileStore:
                     at = self.c.place(outer, at_rows, build.add(build.add(column, first), n))
                     self.epilogue.store(self.elements, at, value)
 
-    def _together(self, panel: Panel, size: tuple[int, Expr | int]) -> tuple[int, int] | None:
-        """Four vectors of a tile, as rows by vectors of a row, that a deep epilogue is written for
-        at once; None if it is not deep, if there are no four, or if results are bytes, of which
-        more fill a register.
-        """
-        deep = joins(self.target, self.epilogue.weight)
-        if panel.partial != 0 or not deep or self._are_bytes():
-            return None
-        for rows, vectors in ((4, 1), (2, 2), (1, 4)):
-            if isinstance(size[1], int) and not (size[1] % rows or panel.vectors % vectors):
-                return rows, vectors
-        return None
-
-    def _finish_several(
-        self,
-        panel: Panel,
-        kept: Buffer,
-        start: tuple[Expr, Expr],
-        size: tuple[int, Expr | int],
-        rows: int,
-        vectors: int,
-    ) -> None:
-        """The same, for `rows` rows by `vectors` vectors in an iteration."""
-        builder, lanes = self.builder, self.tile.lanes
-        with (
-            builder.loop("i", 0, size[0]) as i,
-            builder.loop("j", 0, size[1], rows) as j,
-            builder.loop("v", 0, panel.vectors, vectors) as v,
-        ):
-            for row, vector in product(range(rows), range(vectors)):
-                below, across = build.add(j, row), build.add(v, vector)
-                number = build.add(build.mul(i, size[1]), below)
-                place = build.mul(build.add(build.mul(number, panel.vectors), across), lanes)
-                at_rows = (build.add(start[0], i), build.add(start[1], below))
-                column = build.add(panel.column, build.mul(across, lanes))
-                value = build.load(kept, build.ramp(place, 1, lanes))
-                self._store(panel.outer, at_rows, column, value, False)
-
     def _store(
         self, outer: list[Expr], rows: tuple[Expr, Expr], column: Expr, value: Expr, partial: bool
     ) -> None:
@@ -179,15 +135,12 @@ class TileStore:
         with self.elements.masked(self.mask if partial else None):
             self.epilogue.store(self.elements, at, value)
 
-    def _are_bytes(self) -> bool:
-        return all(node.type.dtype.nbytes == 1 for node in self.epilogue.group.outputs)
-
     def _spans(self, vectors: int, partial: bool) -> list[tuple[int, int, bool]]:
         """The vectors of a row as (first, count, whether it is masked): as many at once as results
         of one byte fill a register.
         """
         whole, most = vectors - partial, 1
-        if self._are_bytes():
+        if all(node.type.dtype.nbytes == 1 for node in self.epilogue.group.outputs):
             most = max(1, self.target.vector_bytes // self.tile.lanes)
         spans = []
         first = 0
