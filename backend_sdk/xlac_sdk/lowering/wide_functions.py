@@ -2,8 +2,8 @@
 
 The expansion of such a function (gelu: 50 instructions) is one chain of dependent instructions for
 each vector. Behind the sums of a depthwise convolution stand several, one after the other, and a
-processor looks a few hundred instructions ahead: side by side they keep its units busy. Loops over elements are written with long vectors to begin with. Results stay the same to the
-bit.
+processor looks a few hundred instructions ahead: side by side they keep its units busy. Loops over
+elements are written with long vectors to begin with. Results stay the same to the bit.
 """
 
 from __future__ import annotations
