@@ -254,8 +254,8 @@ def is_packed_already(c: Contraction, tile: RegisterTile) -> bool:
 
 
 def reads_well(c: Contraction, tile: RegisterTile, reuse: int, target: Target) -> bool:
-    """Whether `reuse` row tiles read panels in place at least as fast as packing and then reading
-    packed panels.
+    """Whether `reuse` row tiles read panels in place faster than they are packed and then read. At
+    equal cost they are packed, which loses less where the facts are wrong.
 
     Packing does not pay for few tiles. For more tiles, an unpacked panel still stays in the
     second-level cache, unless its row stride is a multiple of a power of two so that rows compete
